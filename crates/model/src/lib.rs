@@ -2,6 +2,15 @@
 //!
 //! This room reads no clock, no socket and no file, and prints nothing.
 
+pub mod back_off;
+pub mod connection_string;
+pub mod counts;
+pub mod event;
 pub mod ids;
+pub mod ledger;
+pub mod predict;
+pub mod scenario;
 
+pub use back_off::{BackOff, BackOffError, SpringVersion};
+pub use connection_string::ConnectionString;
 pub use ids::{ConnectionId, Execution, Lsid, Namespace, OpId, RequestId, StmtId, TxnNumber};

@@ -1,0 +1,423 @@
+//! The ledger: counts an event stream into executions, sends, resends, copies and overlap.
+//!
+//! It believes the server about what arrived and what ran, and the client about executions. Control commands, reads and
+//! other collections are not writes and never count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::counts::{Counts, Extras};
+use crate::event::{ClientEvent, Event, Outcome, ServerEvent, Wait, What, WriteId};
+use crate::ids::{Execution, OpId, RequestId};
+
+/// Commands that write documents.
+const WRITE_COMMANDS: [&str; 5] = ["insert", "update", "delete", "findAndModify", "bulkWrite"];
+/// `MaxTimeMSExpired`.
+const MAX_TIME_MS_EXPIRED: i32 = 50;
+/// `ClientDisconnect`.
+const CLIENT_DISCONNECT: i32 = 279;
+
+/// What makes a copy a copy of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CopyKey {
+    /// All sends with this identity are one copy.
+    Numbered(WriteId),
+    /// A send without a `txnNumber` is a copy by itself.
+    Unnumbered(OpId),
+}
+
+/// Counts the events of one collection.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    namespace: String,
+    executions_started: u64,
+    has_client: bool,
+    ops: BTreeMap<OpId, Op>,
+    copies: BTreeMap<CopyKey, Copies>,
+    sends: u64,
+    resends: u64,
+    /// Copies that are worked on at the moment.
+    running: u64,
+    overlapping_max: u64,
+    /// Which execution a send belongs to, as the client said.
+    executions: BTreeMap<(WriteId, RequestId), Execution>,
+    /// Per document: the newest execution that has written it.
+    writers: BTreeMap<String, Execution>,
+    answered_from_history: u64,
+    ended_at_deadline: u64,
+    reads_ended_with_client: u64,
+    late: BTreeSet<CopyKey>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Op {
+    key: Option<CopyKey>,
+    execution: Option<Execution>,
+    waits_for_session: bool,
+    holds_session: bool,
+    ended: bool,
+}
+
+impl Op {
+    /// Not ended, and not waiting for a session.
+    fn is_active(&self) -> bool {
+        !self.ended && !self.waits_for_session
+    }
+}
+
+/// A copy: what it consists of at the moment.
+#[derive(Debug, Clone, Default)]
+struct Copies {
+    /// Operations that have not ended and do not wait for a session.
+    active: u64,
+    /// Operations that wait for a session.
+    waiting: u64,
+    /// Operations that have the session and have not ended.
+    holding: u64,
+    /// Whether one of its operations was ever worked on.
+    worked_on: bool,
+    execution: Option<Execution>,
+}
+
+impl Copies {
+    fn is_running(&self) -> bool {
+        self.active > 0 && self.worked_on
+    }
+
+    /// Takes the part of one operation out (`add` false) or in (`add` true).
+    fn count(&mut self, op: &Op, add: bool) {
+        let parts = [
+            (&mut self.active, op.is_active()),
+            (&mut self.waiting, op.waits_for_session && !op.ended),
+            (&mut self.holding, op.holds_session && !op.ended),
+        ];
+        for (number, is_part) in parts {
+            *number = if add { *number + u64::from(is_part) } else { *number - u64::from(is_part) };
+        }
+    }
+}
+
+impl Ledger {
+    /// A ledger for the collection `namespace` (`db.collection`).
+    pub fn new(namespace: impl Into<String>) -> Self {
+        Self {
+            namespace: namespace.into(),
+            executions_started: 0,
+            has_client: false,
+            ops: BTreeMap::new(),
+            copies: BTreeMap::new(),
+            sends: 0,
+            resends: 0,
+            running: 0,
+            overlapping_max: 0,
+            executions: BTreeMap::new(),
+            writers: BTreeMap::new(),
+            answered_from_history: 0,
+            ended_at_deadline: 0,
+            reads_ended_with_client: 0,
+            late: BTreeSet::new(),
+        }
+    }
+
+    /// Counts one event. Events must come in the order in which they happened.
+    pub fn record(&mut self, event: &Event) {
+        match &event.what {
+            What::Client(event) => self.client(event),
+            What::Server(event) => self.server(event),
+        }
+        self.overlapping_max = self.overlapping_max.max(self.running);
+    }
+
+    fn client(&mut self, event: &ClientEvent) {
+        match event {
+            ClientEvent::ExecutionStarted { .. } => {
+                self.has_client = true;
+                self.executions_started += 1;
+            }
+            ClientEvent::Send { execution: Some(execution), write, request_id, .. } => {
+                self.executions.insert((*write, *request_id), *execution);
+            }
+            _ => {}
+        }
+    }
+
+    fn server(&mut self, event: &ServerEvent) {
+        if let ServerEvent::Arrived { op, write, request_id, command, namespace, .. } = event {
+            if *namespace == self.namespace {
+                let is_write = WRITE_COMMANDS.contains(&command.as_str());
+                self.arrived(*op, *write, *request_id, is_write);
+            }
+            return;
+        }
+        let Some(before) = self.ops.get(&event.op()).copied() else { return };
+        let mut op = before;
+        let mut worked_on = false;
+        match event {
+            ServerEvent::Waiting { wait, .. } => {
+                op.waits_for_session |= *wait == Wait::Session;
+                worked_on = *wait == Wait::FailPoint;
+            }
+            ServerEvent::Resumed { wait: Wait::Session, .. } => op.waits_for_session = false,
+            ServerEvent::Executing { .. } => {
+                op.holds_session = true;
+                worked_on = true;
+            }
+            ServerEvent::Committed { first_id, .. } => self.committed(&op, first_id),
+            ServerEvent::Replayed { .. } => self.answered_from_history += u64::from(op.key.is_some()),
+            ServerEvent::Ended { outcome, .. } => {
+                op.ended = true;
+                self.ended(&op, outcome);
+            }
+            ServerEvent::Arrived { .. } | ServerEvent::Resumed { .. } => {}
+        }
+        if let Some(key) = op.key {
+            self.change(key, |copy| {
+                copy.count(&before, false);
+                copy.count(&op, true);
+                copy.worked_on |= worked_on;
+            });
+        }
+        self.ops.insert(event.op(), op);
+    }
+
+    /// Changes a copy and keeps the number of running ones right.
+    fn change(&mut self, key: CopyKey, change: impl FnOnce(&mut Copies)) {
+        let copy = self.copies.entry(key).or_default();
+        let was_running = copy.is_running();
+        change(copy);
+        self.running = self.running + u64::from(copy.is_running()) - u64::from(was_running);
+    }
+
+    fn arrived(&mut self, id: OpId, write: WriteId, request_id: RequestId, is_write: bool) {
+        let execution = self.executions.get(&(write, request_id)).copied();
+        let key = is_write.then(|| match write {
+            WriteId { txn_number: Some(_), .. } => CopyKey::Numbered(write),
+            _ => CopyKey::Unnumbered(id),
+        });
+        let op = Op { key, execution, waits_for_session: false, holds_session: false, ended: false };
+        if let Some(key) = key {
+            self.sends += 1;
+            self.resends += u64::from(self.copies.contains_key(&key));
+            self.change(key, |copy| {
+                copy.count(&op, true);
+                copy.execution = copy.execution.or(execution);
+            });
+        }
+        self.ops.insert(id, op);
+    }
+
+    fn committed(&mut self, op: &Op, first_id: &str) {
+        let Some((key, execution)) = op.key.zip(self.execution_of(op)) else { return };
+        let newest = self.writers.entry(first_id.to_owned()).or_insert(execution);
+        if *newest > execution {
+            self.late.insert(key);
+        }
+        *newest = (*newest).max(execution);
+    }
+
+    fn execution_of(&self, op: &Op) -> Option<Execution> {
+        op.execution.or_else(|| op.key.and_then(|key| self.copies.get(&key)).and_then(|copy| copy.execution))
+    }
+
+    fn ended(&mut self, op: &Op, outcome: &Outcome) {
+        match outcome {
+            Outcome::Error { code: MAX_TIME_MS_EXPIRED, .. } => self.ended_at_deadline += u64::from(op.key.is_some()),
+            Outcome::Error { code: CLIENT_DISCONNECT, .. } => {
+                self.reads_ended_with_client += u64::from(op.key.is_none())
+            }
+            _ => {}
+        }
+    }
+
+    /// Resends that wait, at this moment, for the session that their original holds.
+    pub fn waiting_resends(&self) -> u64 {
+        self.copies.values().filter(|copy| copy.holding > 0).map(|copy| copy.waiting).sum()
+    }
+
+    /// Copies that the server works on at this moment.
+    pub fn running_copies(&self) -> u64 {
+        self.running
+    }
+
+    /// Write operations that have not ended.
+    pub fn live_operations(&self) -> u64 {
+        self.copies.values().map(|copy| copy.active + copy.waiting).sum()
+    }
+
+    /// The counts so far. `waiting_resends` is what it was when the application had finished, `documents` what was found
+    /// in the collection in the end. Without a client's events, executions are the distinct writes that were sent.
+    pub fn counts(&self, waiting_resends: u64, documents: u64) -> Counts {
+        Counts {
+            executions: if self.has_client { self.executions_started } else { self.copies.len() as u64 },
+            sends: self.sends,
+            resends: self.resends,
+            copies: self.copies.values().filter(|copy| copy.worked_on).count() as u64,
+            overlapping_copies_max: self.overlapping_max,
+            waiting_resends,
+            documents,
+        }
+    }
+
+    /// The other numbers so far.
+    pub fn extras(&self) -> Extras {
+        Extras {
+            answered_from_history: Some(self.answered_from_history),
+            ended_at_deadline: Some(self.ended_at_deadline),
+            reads_ended_with_client: Some(self.reads_ended_with_client),
+            late_copies: Some(self.late.len() as u64),
+        }
+    }
+
+    /// The execution that an operation belongs to, if the client said so.
+    pub fn execution_of_op(&self, op: OpId) -> Option<Execution> {
+        self.ops.get(&op).and_then(|op| self.execution_of(op))
+    }
+
+    /// The copy that an operation belongs to; `None` for one that does not count.
+    pub fn copy_of_op(&self, op: OpId) -> Option<CopyKey> {
+        self.ops.get(&op).and_then(|op| op.key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{ConnectionId, Lsid, TxnNumber};
+    use uuid::Uuid;
+
+    fn write(session: u8) -> WriteId {
+        WriteId { lsid: Some(Lsid(Uuid::from_bytes([session; 16]))), txn_number: Some(TxnNumber(1)) }
+    }
+
+    /// Plays `what` at one event per millisecond.
+    fn play(events: impl IntoIterator<Item = What>) -> Ledger {
+        let mut ledger = Ledger::new("db.c");
+        for (at, what) in events.into_iter().enumerate() {
+            ledger.record(&Event { at_ms: at as u64, what });
+        }
+        ledger
+    }
+
+    fn arrived(op: i32, write: WriteId, command: &str, namespace: &str) -> What {
+        What::Server(ServerEvent::Arrived {
+            op: OpId(op),
+            write,
+            connection: ConnectionId(1),
+            request_id: RequestId(op),
+            app_name: None,
+            command: command.into(),
+            namespace: namespace.into(),
+        })
+    }
+
+    fn executing(op: i32, write: WriteId) -> What {
+        What::Server(ServerEvent::Executing { op: OpId(op), write })
+    }
+
+    fn waiting(op: i32, write: WriteId, wait: Wait) -> What {
+        What::Server(ServerEvent::Waiting { op: OpId(op), write, wait })
+    }
+
+    fn ended(op: i32, write: WriteId, outcome: Outcome) -> What {
+        What::Server(ServerEvent::Ended { op: OpId(op), write, outcome, client_there: true })
+    }
+
+    fn committed(op: i32, write: WriteId) -> What {
+        What::Server(ServerEvent::Committed { op: OpId(op), write, documents: 1, first_id: "1".into() })
+    }
+
+    fn sent(op: i32, write: WriteId, execution: u32) -> What {
+        What::Client(ClientEvent::Send {
+            execution: Some(Execution(execution)),
+            write,
+            request_id: RequestId(op),
+            command: "update".into(),
+            namespace: "db.c".into(),
+            attempt: 1,
+        })
+    }
+
+    #[test]
+    fn a_resend_that_waits_adds_a_send_and_no_copy() {
+        let (a, b) = (write(1), write(2));
+        let ledger = play([
+            arrived(1, a, "insert", "db.c"),
+            executing(1, a),
+            arrived(2, a, "insert", "db.c"),
+            waiting(2, a, Wait::Session),
+            arrived(3, b, "insert", "db.c"),
+            executing(3, b),
+        ]);
+        let counts = ledger.counts(ledger.waiting_resends(), 0);
+        let expected = Counts {
+            executions: 2,
+            sends: 3,
+            resends: 1,
+            copies: 2,
+            overlapping_copies_max: 2,
+            waiting_resends: 1,
+            documents: 0,
+        };
+        assert_eq!(counts, expected);
+        assert_eq!((ledger.running_copies(), ledger.live_operations()), (2, 3));
+    }
+
+    #[test]
+    fn what_is_held_by_a_fail_point_is_a_copy_and_what_is_refused_is_none() {
+        let (a, b) = (write(1), write(2));
+        let refused = Outcome::Error { code: 10107, code_name: "NotMaster".into() };
+        let ledger = play([
+            arrived(1, a, "insert", "db.c"),
+            waiting(1, a, Wait::FailPoint),
+            arrived(2, a, "insert", "db.c"),
+            waiting(2, a, Wait::FailPoint),
+            arrived(3, b, "insert", "db.c"),
+            ended(3, b, refused),
+        ]);
+        let counts = ledger.counts(ledger.waiting_resends(), 0);
+        assert_eq!((counts.sends, counts.copies, counts.overlapping_copies_max, counts.waiting_resends), (3, 1, 1, 0));
+    }
+
+    #[test]
+    fn control_commands_reads_and_other_collections_never_count() {
+        let none = WriteId::default();
+        let ledger = play([
+            arrived(1, none, "find", "db.c"),
+            arrived(2, none, "insert", "db.other"),
+            ended(1, none, Outcome::Error { code: 279, code_name: "ClientDisconnect".into() }),
+        ]);
+        assert_eq!(ledger.counts(0, 0), Counts::default());
+        assert_eq!(ledger.extras().reads_ended_with_client, Some(1));
+    }
+
+    #[test]
+    fn without_a_number_every_send_is_a_copy() {
+        let none = WriteId { txn_number: None, ..write(1) };
+        let ledger = play([
+            arrived(1, none, "update", "db.c"),
+            executing(1, none),
+            arrived(2, none, "update", "db.c"),
+            executing(2, none),
+        ]);
+        let counts = ledger.counts(0, 0);
+        assert_eq!((counts.sends, counts.resends, counts.copies, counts.overlapping_copies_max), (2, 0, 2, 2));
+    }
+
+    #[test]
+    fn an_older_copy_that_commits_last_is_late() {
+        let (a, b) = (write(1), write(2));
+        let events = |first: i32, second: i32| {
+            [
+                sent(1, a, 1),
+                arrived(1, a, "update", "db.c"),
+                executing(1, a),
+                sent(2, b, 2),
+                arrived(2, b, "update", "db.c"),
+                executing(2, b),
+                committed(first, if first == 1 { a } else { b }),
+                committed(second, if second == 1 { a } else { b }),
+            ]
+        };
+        assert_eq!(play(events(2, 1)).extras().late_copies, Some(1));
+        assert_eq!(play(events(1, 2)).extras().late_copies, Some(0));
+    }
+}

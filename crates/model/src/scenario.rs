@@ -1,0 +1,479 @@
+//! A scenario: client settings, application retry, workload and stall, as a TOML file.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+use toml::Table;
+
+use crate::back_off::{BackOff, SpringVersion, no_random};
+use crate::connection_string::ConnectionString;
+use crate::ids::Namespace;
+use crate::predict::{Effect, Plan, Stall};
+
+/// The built-in scenarios: name and file.
+pub const BUILT_IN: &[(&str, &str)] = &[
+    ("retry-lab", include_str!("../scenarios/retry-lab.toml")),
+    ("store-inventory", include_str!("../scenarios/store-inventory.toml")),
+    ("default-handler", include_str!("../scenarios/default-handler.toml")),
+    ("retry-writes-off", include_str!("../scenarios/retry-writes-off.toml")),
+    ("max-time", include_str!("../scenarios/max-time.toml")),
+    ("engine-stall", include_str!("../scenarios/engine-stall.toml")),
+    ("update-many", include_str!("../scenarios/update-many.toml")),
+    ("upsert-by-id", include_str!("../scenarios/upsert-by-id.toml")),
+    ("ticket-queue", include_str!("../scenarios/ticket-queue.toml")),
+    ("client-gone", include_str!("../scenarios/client-gone.toml")),
+    ("times-one", include_str!("../scenarios/times-one.toml")),
+    ("lost-reply", include_str!("../scenarios/lost-reply.toml")),
+    ("late-copy", include_str!("../scenarios/late-copy.toml")),
+];
+
+/// More executions than this are not run: they are as good as unbounded.
+const EXECUTIONS_MAX: usize = 10_000;
+
+/// Text in a document that stands for the number of the execution.
+pub const EXECUTION_PLACEHOLDER: &str = "$execution";
+
+/// A scenario.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scenario {
+    /// Its name.
+    pub name: String,
+    /// What it shows, in one or two sentences.
+    pub summary: String,
+    /// The server version that the lab server behaves like.
+    #[serde(default = "default_profile")]
+    pub profile: String,
+    /// Client settings.
+    pub client: Client,
+    /// The application's retry.
+    #[serde(default)]
+    pub retry: Retry,
+    /// What is written.
+    pub workload: Workload,
+    /// What keeps the server from finishing.
+    pub stall: Stall,
+    /// Server settings.
+    #[serde(default)]
+    pub server: Server,
+}
+
+fn default_profile() -> String {
+    "4.4".to_owned()
+}
+
+/// Client settings.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Client {
+    /// The connection string; its hosts are replaced by the lab server's.
+    pub uri: String,
+    /// `maxTimeMS` on every write. (The Java driver has no such option on most writes; backfire's has.)
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_time_ms: Option<u64>,
+}
+
+/// The application's retry.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// The back-off of its error handler. The default is Spring Kafka's: `FixedBackOff(0, 9)`.
+    #[serde(default)]
+    pub back_off: BackOff,
+}
+
+/// What one execution writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Operation {
+    /// `insertOne`: `document`.
+    InsertOne,
+    /// `insertMany`: `documents`.
+    InsertMany,
+    /// `bulkWrite` of inserts: `documents`.
+    BulkInsert,
+    /// `updateOne`: `filter`, `update`, `upsert`.
+    UpdateOne,
+    /// `updateMany`: `filter`, `update`.
+    UpdateMany,
+    /// `findOneAndUpdate`: `filter`, `update`, `upsert`.
+    FindOneAndUpdate,
+}
+
+impl Operation {
+    /// Whether the driver may send the command again.
+    pub fn is_retryable(self) -> bool {
+        self != Operation::UpdateMany
+    }
+
+    /// The command it becomes.
+    pub fn command(self) -> &'static str {
+        match self {
+            Operation::InsertOne | Operation::InsertMany | Operation::BulkInsert => "insert",
+            Operation::UpdateOne | Operation::UpdateMany => "update",
+            Operation::FindOneAndUpdate => "findAndModify",
+        }
+    }
+}
+
+/// What is written. In documents, the text `$execution` stands for the number of the execution.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Workload {
+    /// `db.collection`.
+    pub namespace: String,
+    /// What one execution does.
+    pub operation: Operation,
+    /// The document of `insert-one`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub document: Option<Table>,
+    /// The documents of `insert-many` and `bulk-insert`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub documents: Vec<Table>,
+    /// Which document is updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filter: Option<Table>,
+    /// How it is updated.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub update: Option<Table>,
+    /// Whether an update inserts the document that it does not find.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub upsert: bool,
+    /// Documents that are there before.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seed: Vec<Table>,
+    /// How many reads the client has under way beside the write; they are held at the server.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub held_reads: u64,
+    /// The client closes its connections this long after its first send.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hang_up_after_ms: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// Server settings.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Server {
+    /// How many writes may be in the engine at once.
+    #[serde(default = "default_tickets")]
+    pub write_tickets: u64,
+}
+
+fn default_tickets() -> u64 {
+    128
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { write_tickets: default_tickets() }
+    }
+}
+
+/// Why a scenario file cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioError {
+    /// Line and column, from 1, where that can be said.
+    pub at: Option<(usize, usize)>,
+    /// The line itself.
+    pub line: Option<String>,
+    /// What is wrong, with the offending value, and what is allowed.
+    pub message: String,
+}
+
+impl ScenarioError {
+    fn new(message: impl Into<String>) -> Self {
+        Self { at: None, line: None, message: message.into() }
+    }
+
+    fn at(text: &str, offset: usize, message: String) -> Self {
+        let before = &text[..offset.min(text.len())];
+        let line = before.matches('\n').count();
+        let column = before.len() - before.rfind('\n').map_or(0, |newline| newline + 1);
+        Self { at: Some((line + 1, column + 1)), line: text.lines().nth(line).map(str::to_owned), message }
+    }
+}
+
+impl fmt::Display for ScenarioError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some((line, column)) = self.at {
+            write!(f, "line {line}, column {column}: ")?;
+        }
+        f.write_str(&self.message)?;
+        if let (Some((number, column)), Some(line)) = (self.at, &self.line) {
+            write!(f, "\n  {number} | {line}\n  {:width$} | {:>column$}", "", "^", width = number.to_string().len())?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for ScenarioError {}
+
+impl Scenario {
+    /// The built-in scenario called `name`.
+    ///
+    /// # Errors
+    /// When there is none; the message names the nearest.
+    pub fn built_in(name: &str) -> Result<Self, ScenarioError> {
+        match BUILT_IN.iter().find(|(built_in, _)| *built_in == name) {
+            Some((_, text)) => Self::parse(text),
+            None => {
+                let names = BUILT_IN.iter().map(|(name, _)| *name);
+                let nearest = nearest(name, names.clone()).map(|nearest| format!("; did you mean '{nearest}'?"));
+                let all = names.collect::<Vec<_>>().join(", ");
+                Err(ScenarioError::new(format!(
+                    "there is no scenario '{name}'{}\nThere are: {all}",
+                    nearest.unwrap_or_default()
+                )))
+            }
+        }
+    }
+
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// With line and column: for TOML that is none, an unknown key (with the nearest known one), a value of the wrong
+    /// type or out of range, settings that contradict each other.
+    pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let scenario: Self = toml::from_str(text).map_err(|error| {
+            let message = with_nearest(error.message());
+            match error.span() {
+                Some(span) => ScenarioError::at(text, span.start, message),
+                None => ScenarioError::new(message),
+            }
+        })?;
+        scenario.check()?;
+        Ok(scenario)
+    }
+
+    fn check(&self) -> Result<(), ScenarioError> {
+        let fail = |message: String| Err(ScenarioError::new(message));
+        let workload = &self.workload;
+        if Namespace::parse(&workload.namespace).is_none() {
+            return fail(format!(
+                "workload.namespace '{}' is not of the form 'database.collection'",
+                workload.namespace
+            ));
+        }
+        self.connection_string()?;
+        let operation = workload.operation;
+        let name = toml::Value::try_from(operation).map_or_else(|_| String::new(), |name| name.to_string());
+        let inserts = match operation {
+            Operation::InsertOne => {
+                if workload.document.is_none() {
+                    return fail("workload.operation \"insert-one\" needs workload.document".to_owned());
+                }
+                workload.document.iter().collect::<Vec<_>>()
+            }
+            Operation::InsertMany | Operation::BulkInsert => {
+                if workload.documents.is_empty() {
+                    return fail(format!("workload.operation {name} needs workload.documents"));
+                }
+                workload.documents.iter().collect()
+            }
+            Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => {
+                if workload.filter.is_none() || workload.update.is_none() {
+                    return fail(format!("workload.operation {name} needs workload.filter and workload.update"));
+                }
+                if operation == Operation::UpdateMany && workload.upsert {
+                    return fail(
+                        "workload.upsert goes with \"update-one\" and \"find-one-and-update\" only".to_owned(),
+                    );
+                }
+                if workload.upsert && !workload.filter.as_ref().is_some_and(|filter| filter.contains_key("_id")) {
+                    return fail(
+                        "an upsert needs an _id in workload.filter: without one, copies may insert several documents"
+                            .to_owned(),
+                    );
+                }
+                Vec::new()
+            }
+        };
+        if inserts.iter().any(|document| document.contains_key("_id")) {
+            return fail(
+                "an inserted document must not have an _id of its own: a second copy would fail with E11000; use \
+                 \"update-one\" with upsert = true for a document that is to be written once"
+                    .to_owned(),
+            );
+        }
+        if self.workload.hang_up_after_ms.is_some() && self.stall != Stall::Engine {
+            return fail(
+                "workload.hang_up_after_ms needs stall.kind = \"engine\": the write must be under way".to_owned(),
+            );
+        }
+        if self.workload.held_reads > 0 && self.workload.hang_up_after_ms.is_none() {
+            return fail("workload.held_reads needs workload.hang_up_after_ms: nothing else ends them".to_owned());
+        }
+        if self.server.write_tickets < 5 {
+            return fail(format!("server.write_tickets is {}; a server has at least 5", self.server.write_tickets));
+        }
+        self.waits_ms(1.0)?;
+        Ok(())
+    }
+
+    /// The client settings.
+    ///
+    /// # Errors
+    /// When the connection string is not one.
+    pub fn connection_string(&self) -> Result<ConnectionString, ScenarioError> {
+        ConnectionString::parse(&self.client.uri).map_err(|error| ScenarioError::new(format!("client.uri: {error}")))
+    }
+
+    /// The namespace.
+    pub fn namespace(&self) -> Namespace {
+        // Checked when the scenario was read.
+        Namespace::parse(&self.workload.namespace).unwrap_or_else(|| Namespace::new("test", "backfire"))
+    }
+
+    /// The waits between executions.
+    ///
+    /// # Errors
+    /// When the back-off is not valid or never ends.
+    pub fn waits_ms(&self, scale: f64) -> Result<Vec<u64>, ScenarioError> {
+        let bad = |what: String| ScenarioError::new(format!("retry.back_off: {what}"));
+        let series = self
+            .retry
+            .back_off
+            .series(SpringVersion::V6_1, no_random as fn() -> f64)
+            .map_err(|error| bad(error.to_string()))?;
+        let waits: Vec<u64> = series.take(EXECUTIONS_MAX).collect();
+        if waits.len() == EXECUTIONS_MAX {
+            return Err(bad(format!(
+                "it has no end (more than {EXECUTIONS_MAX} retries); give it a number of retries"
+            )));
+        }
+        Ok(waits.into_iter().map(|wait_ms| scaled(wait_ms, scale)).collect())
+    }
+
+    /// What decides, with every time multiplied by `scale`.
+    ///
+    /// # Errors
+    /// When a setting is not valid.
+    pub fn plan(&self, scale: f64, deadline_counts_fail_point: bool) -> Result<Plan, ScenarioError> {
+        let uri = self.connection_string()?;
+        let workload = &self.workload;
+        let effect = match workload.operation {
+            Operation::InsertOne => Effect::NewDocuments(1),
+            Operation::InsertMany | Operation::BulkInsert => Effect::NewDocuments(workload.documents.len() as u64),
+            Operation::UpdateOne | Operation::FindOneAndUpdate if workload.upsert => Effect::SameDocument,
+            Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => Effect::NoDocument,
+        };
+        Ok(Plan {
+            socket_timeout_ms: Some(uri.socket_timeout_ms()).filter(|ms| *ms > 0).map(|ms| scaled(ms, scale)),
+            timeout_ms: uri.timeout_ms().map(|ms| scaled(ms, scale)),
+            resends: uri.retry_writes() && workload.operation.is_retryable(),
+            max_time_ms: self.client.max_time_ms.map(|ms| scaled(ms, scale)),
+            waits_ms: self.waits_ms(scale)?,
+            stall: match self.stall {
+                Stall::FailCommand { hold_ms, times } => Stall::FailCommand { hold_ms: scaled(hold_ms, scale), times },
+                other => other,
+            },
+            write_tickets: self.server.write_tickets,
+            ticket_slice_ms: scaled(TICKET_SLICE_MS, scale),
+            deadline_counts_fail_point,
+            hang_up_after_ms: workload.hang_up_after_ms.map(|ms| scaled(ms, scale)),
+            held_reads: workload.held_reads,
+            effect,
+            seeded: workload.seed.len() as u64,
+        })
+    }
+}
+
+/// How long a wait for a ticket sleeps between two interrupt checks (facts/server.md 7.1).
+pub const TICKET_SLICE_MS: u64 = 500;
+
+/// A time multiplied by the scale; never 0, because 0 often means "no limit".
+pub fn scaled(time_ms: u64, scale: f64) -> u64 {
+    if time_ms == 0 { 0 } else { ((time_ms as f64 * scale).round() as u64).max(1) }
+}
+
+/// The nearest of `known` to `name`, if one is near.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    const NEAR: f64 = 0.75;
+    known
+        .map(|known| (strsim::jaro_winkler(name, known), known))
+        .filter(|(similarity, _)| *similarity >= NEAR)
+        .max_by(|one, other| one.0.total_cmp(&other.0))
+        .map(|(_, known)| known)
+}
+
+/// Adds the nearest known key to the text of an "unknown field" or "unknown variant" error, which lists the known ones in
+/// backticks.
+fn with_nearest(message: &str) -> String {
+    let mut names = message.split('`').skip(1).step_by(2);
+    let Some(unknown) = names.next().filter(|_| message.starts_with("unknown ")) else { return message.to_owned() };
+    match nearest(unknown, names) {
+        Some(nearest) => format!("{message}; did you mean `{nearest}`?"),
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::predict;
+
+    #[test]
+    fn every_built_in_scenario_is_valid_and_keeps_its_name_and_promise() {
+        // executions, sends, resends, copies, most copies at once, waiting resends, documents
+        let promised = [
+            ("retry-lab", [4, 8, 4, 4, 4, 0, 4]),
+            ("store-inventory", [4, 8, 4, 4, 4, 4, 8]),
+            ("default-handler", [10, 20, 10, 10, 10, 10, 10]),
+            ("retry-writes-off", [4, 4, 0, 4, 4, 0, 4]),
+            ("max-time", [4, 4, 0, 4, 1, 0, 0]),
+            ("engine-stall", [4, 8, 4, 4, 4, 0, 4]),
+            ("update-many", [4, 4, 0, 4, 4, 0, 3]),
+            ("upsert-by-id", [4, 8, 4, 4, 4, 4, 1]),
+            ("ticket-queue", [8, 13, 5, 8, 6, 0, 5]),
+            ("client-gone", [1, 1, 0, 1, 1, 0, 1]),
+            ("times-one", [1, 2, 1, 1, 1, 0, 1]),
+            ("lost-reply", [1, 2, 1, 1, 1, 0, 1]),
+            ("late-copy", [2, 3, 1, 2, 2, 0, 1]),
+        ];
+        assert_eq!(BUILT_IN.iter().map(|row| row.0).collect::<Vec<_>>(), promised.map(|row| row.0));
+        for (name, counts) in promised {
+            let scenario = Scenario::built_in(name).unwrap();
+            assert_eq!(scenario.name, name);
+            for scale in [1.0, 0.05] {
+                let prediction = predict(&scenario.plan(scale, false).unwrap()).unwrap();
+                assert_eq!(prediction.counts.rows().map(|row| row.2), counts, "{name} at {scale}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_say_where_and_what_is_allowed() {
+        let good = BUILT_IN[0].1;
+        let check = |from: &str, to: &str| {
+            assert!(good.contains(from), "{from}");
+            Scenario::parse(&good.replacen(from, to, 1)).unwrap_err().to_string()
+        };
+        for (from, to, expected) in [
+            ("operation =", "operaton =", "did you mean `operation`?"),
+            ("operation =", "operaton =", "operaton ="),
+            ("kind = \"fail-command\"", "kind = \"fail-comand\"", "did you mean `fail-command`?"),
+            ("test.retry_lab", "retry_lab", "workload.namespace 'retry_lab' is not of the form"),
+            ("mongodb://", "mongo://", "client.uri:"),
+            ("max_retries = 3", "max_retries = -2", "retry.back_off:"),
+            ("[workload]", "[workload", "line "),
+        ] {
+            let error = check(from, to);
+            assert!(error.contains(expected), "{error}");
+        }
+        let unknown = check("operation =", "operaton =");
+        let line = good.lines().position(|line| line.starts_with("operation =")).unwrap() + 1;
+        assert!(unknown.starts_with(&format!("line {line}, column 1: ")), "{unknown}");
+        let missing = Scenario::built_in("retry-lap").unwrap_err().to_string();
+        assert!(missing.contains("did you mean 'retry-lab'?"), "{missing}");
+    }
+
+    #[test]
+    fn an_endless_back_off_is_refused() {
+        let text = BUILT_IN[0].1.replacen(", max_retries = 3", "", 1);
+        assert!(Scenario::parse(&text).unwrap_err().to_string().contains("it has no end"));
+    }
+}
