@@ -25,10 +25,13 @@ pub enum CopyKey {
     Unnumbered(OpId),
 }
 
-/// Counts the events of one collection.
+/// Databases that belong to the server; nothing an application wants written is there.
+const SERVER_DATABASES: [&str; 3] = ["admin.", "config.", "local."];
+
+/// Counts the events of one collection, or of all that belong to applications.
 #[derive(Debug, Clone)]
 pub struct Ledger {
-    namespace: String,
+    namespace: Option<String>,
     executions_started: u64,
     has_client: bool,
     ops: BTreeMap<OpId, Op>,
@@ -97,10 +100,10 @@ impl Copies {
 }
 
 impl Ledger {
-    /// A ledger for the collection `namespace` (`db.collection`).
-    pub fn new(namespace: impl Into<String>) -> Self {
+    /// A ledger for the collection `namespace` (`db.collection`), or for every collection.
+    pub fn new(namespace: Option<String>) -> Self {
         Self {
-            namespace: namespace.into(),
+            namespace,
             executions_started: 0,
             has_client: false,
             ops: BTreeMap::new(),
@@ -116,6 +119,11 @@ impl Ledger {
             reads_ended_with_client: 0,
             late: BTreeSet::new(),
         }
+    }
+
+    /// The collection whose writes count; `None`: every collection.
+    pub fn namespace(&self) -> Option<&str> {
+        self.namespace.as_deref()
     }
 
     /// Counts one event. Events must come in the order in which they happened.
@@ -142,7 +150,11 @@ impl Ledger {
 
     fn server(&mut self, event: &ServerEvent) {
         if let ServerEvent::Arrived { op, write, request_id, command, namespace, .. } = event {
-            if *namespace == self.namespace {
+            let counts = match &self.namespace {
+                Some(wanted) => wanted == namespace,
+                None => !SERVER_DATABASES.iter().any(|database| namespace.starts_with(database)),
+            };
+            if counts {
                 let is_write = WRITE_COMMANDS.contains(&command.as_str());
                 self.arrived(*op, *write, *request_id, is_write);
             }
@@ -272,6 +284,11 @@ impl Ledger {
         self.ops.get(&op).and_then(|op| self.execution_of(op))
     }
 
+    /// Whether the operation belongs to this ledger: a write that counts, or a read of the same collections.
+    pub fn knows(&self, op: OpId) -> bool {
+        self.ops.contains_key(&op)
+    }
+
     /// The copy that an operation belongs to; `None` for one that does not count.
     pub fn copy_of_op(&self, op: OpId) -> Option<CopyKey> {
         self.ops.get(&op).and_then(|op| op.key)
@@ -290,7 +307,7 @@ mod tests {
 
     /// Plays `what` at one event per millisecond.
     fn play(events: impl IntoIterator<Item = What>) -> Ledger {
-        let mut ledger = Ledger::new("db.c");
+        let mut ledger = Ledger::new(Some("db.c".into()));
         for (at, what) in events.into_iter().enumerate() {
             ledger.record(&Event { at_ms: at as u64, what });
         }

@@ -9,6 +9,7 @@ pub mod event;
 pub mod ids;
 pub mod ledger;
 pub mod predict;
+pub mod run;
 pub mod scenario;
 
 pub use back_off::{BackOff, BackOffError, SpringVersion};

@@ -334,9 +334,8 @@ impl Scenario {
     /// When the back-off is not valid or never ends.
     pub fn waits_ms(&self, scale: f64) -> Result<Vec<u64>, ScenarioError> {
         let bad = |what: String| ScenarioError::new(format!("retry.back_off: {what}"));
-        let series = self
-            .retry
-            .back_off
+        let back_off = self.retry.back_off.scaled(scale);
+        let series = back_off
             .series(SpringVersion::V6_1, no_random as fn() -> f64)
             .map_err(|error| bad(error.to_string()))?;
         let waits: Vec<u64> = series.take(EXECUTIONS_MAX).collect();
@@ -345,7 +344,7 @@ impl Scenario {
                 "it has no end (more than {EXECUTIONS_MAX} retries); give it a number of retries"
             )));
         }
-        Ok(waits.into_iter().map(|wait_ms| scaled(wait_ms, scale)).collect())
+        Ok(waits)
     }
 
     /// What decides, with every time multiplied by `scale`.

@@ -87,6 +87,33 @@ impl BackOff {
         Self::Fixed(Fixed { interval_ms, max_retries: None })
     }
 
+    /// The same back-off with every time multiplied by `scale`; numbers of retries stay. A time of 0 stays 0, and "no limit"
+    /// stays so.
+    #[must_use]
+    pub fn scaled(&self, scale: f64) -> Self {
+        let time = |time_ms: i64| match time_ms {
+            0 | i64::MAX => time_ms,
+            _ => ((time_ms as f64 * scale).round() as i64).max(1),
+        };
+        match self {
+            Self::None => Self::None,
+            Self::Fixed(fixed) => Self::Fixed(Fixed { interval_ms: time(fixed.interval_ms), ..fixed.clone() }),
+            Self::Exponential(growing) => Self::Exponential(Exponential {
+                initial_interval_ms: time(growing.initial_interval_ms),
+                max_interval_ms: time(growing.max_interval_ms),
+                jitter_ms: time(growing.jitter_ms),
+                max_elapsed_ms: growing.max_elapsed_ms.map(time),
+                ..growing.clone()
+            }),
+            Self::ExponentialMaxRetries(growing) => Self::ExponentialMaxRetries(ExponentialMaxRetries {
+                initial_interval_ms: time(growing.initial_interval_ms),
+                max_interval_ms: time(growing.max_interval_ms),
+                jitter_ms: time(growing.jitter_ms),
+                ..growing.clone()
+            }),
+        }
+    }
+
     /// Checks the settings for one Spring version.
     ///
     /// # Errors

@@ -284,3 +284,11 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn scaling_shortens_waits_and_keeps_their_number() {
+    check(&BackOff::fixed(1_000, 2).scaled(0.05), &[50, 50]);
+    check(&BackOff::fixed(0, 3).scaled(0.05), &[0, 0, 0]);
+    check(&max_retries(4, 1_000, 2.0, 4_000).scaled(0.5), &[500, 1_000, 2_000, 2_000]);
+    check_endless(&BackOff::fixed_unlimited(1_000).scaled(0.1), &[100; 3]);
+}

@@ -1,0 +1,134 @@
+//! Batches of documents: how `find`, `aggregate`, `getMore` and the listings answer.
+
+use bson::raw::{RawArrayBuf, RawBsonRef, cstr};
+use bson::{RawDocument, RawDocumentBuf};
+use bytes::Bytes;
+
+use super::{Reply, Run};
+use crate::cursors::{Cursor, DocumentSource, Step};
+use crate::error::Result;
+use crate::net::request::raw;
+use crate::pipeline::Failed;
+use crate::storage::Value;
+
+/// How many documents the first batch has when the client does not say.
+pub const FIRST_BATCH_DEFAULT: usize = 101;
+/// How large a batch may grow, in bytes.
+const BATCH_MAX_BYTES: usize = 16 * 1024 * 1024;
+/// How many documents are read between two interrupt checks.
+const CHECK_EVERY: usize = 128;
+
+/// Where the fields of the cursor stand; commands differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Shape {
+    /// `{firstBatch, id, ns}`.
+    BatchFirst,
+    /// `{id, ns, firstBatch}`.
+    BatchLast,
+    /// `{nextBatch, id, ns}`.
+    Next,
+}
+
+/// Documents that were read, and whether there may be more.
+#[derive(Debug)]
+pub struct Batch {
+    /// The documents.
+    pub documents: RawArrayBuf,
+    /// How many.
+    pub count: usize,
+    /// Whether the source came to its end.
+    pub at_end: bool,
+}
+
+/// Reads up to `limit` documents, as many as fit into one reply.
+///
+/// # Errors
+/// Those of the source, and of an interrupt.
+pub async fn read(run: &Run<'_>, source: &mut dyn DocumentSource, pushed_back: &mut Option<Value>, limit: usize) -> Result<Batch> {
+    let mut batch = Batch { documents: RawArrayBuf::new(), count: 0, at_end: false };
+    let (mut size, mut steps) = (0, 0);
+    while batch.count < limit {
+        let step = match pushed_back.take() {
+            Some(value) => Step::Found(value),
+            None => source.step()?,
+        };
+        steps += 1;
+        if steps % CHECK_EVERY == 0 {
+            run.op.check_interrupt()?;
+            run.op.view().yields += 1;
+            tokio::task::yield_now().await;
+        }
+        let value = match step {
+            Step::Found(value) => value,
+            Step::Nothing => continue,
+            Step::End => {
+                batch.at_end = true;
+                break;
+            }
+        };
+        size += value.len();
+        if size > BATCH_MAX_BYTES && batch.count > 0 {
+            *pushed_back = Some(value);
+            break;
+        }
+        batch.documents.push(RawBsonRef::Document(raw(&value)));
+        batch.count += 1;
+    }
+    Ok(batch)
+}
+
+/// Answers with the first batch of `source`, and keeps a cursor for the rest.
+///
+/// # Errors
+/// As [`read`].
+pub async fn first(
+    run: &Run<'_>,
+    ns: String,
+    mut source: Box<dyn DocumentSource>,
+    batch_size: Option<usize>,
+    single_batch: bool,
+    shape: Shape,
+    no_timeout: bool,
+) -> Result<Reply, Failed> {
+    let mut pushed_back = None;
+    let limit = batch_size.unwrap_or(FIRST_BATCH_DEFAULT);
+    let mut batch = read(run, &mut *source, &mut pushed_back, limit).await?;
+    if !batch.at_end && !single_batch && limit > 0 && pushed_back.is_none() {
+        // Look whether there is anything left, so that no cursor is kept for nothing.
+        let more = read(run, &mut *source, &mut pushed_back, 1).await?;
+        pushed_back = more.documents.into_iter().next().and_then(Result::ok).and_then(RawBsonRef::as_document).map(value);
+        batch.at_end = more.at_end;
+    }
+    let id = if batch.at_end || single_batch {
+        0
+    } else {
+        let lsid = run.op.view().lsid;
+        let originating_command = Bytes::clone(&run.op.command);
+        let cursor = Cursor { id: 0, ns: ns.clone(), lsid, originating_command, source, pushed_back, no_timeout };
+        run.shared().cursors.add(cursor, run.shared().rng())?
+    };
+    Ok(reply(batch.documents, id, &ns, shape))
+}
+
+/// `{cursor: {…}}`.
+pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape) -> Reply {
+    let mut cursor = RawDocumentBuf::new();
+    match shape {
+        Shape::BatchFirst => cursor.append(cstr!("firstBatch"), documents.clone()),
+        Shape::Next => cursor.append(cstr!("nextBatch"), documents.clone()),
+        Shape::BatchLast => {}
+    }
+    cursor.append(cstr!("id"), id);
+    cursor.append(cstr!("ns"), ns);
+    if shape == Shape::BatchLast {
+        cursor.append(cstr!("firstBatch"), documents);
+    }
+    let mut fields = RawDocumentBuf::new();
+    fields.append(cstr!("cursor"), cursor);
+    Reply::new(fields)
+}
+
+/// A document's bytes as a source hands them out.
+pub fn value(document: &RawDocument) -> Value {
+    document.as_bytes().into()
+}

@@ -1,0 +1,71 @@
+//! `create`.
+
+use backfire_model::Namespace;
+use bson::Document;
+
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::error::CommandError;
+use crate::stages::locks::{Access, enter};
+use crate::value::{Collation, View};
+
+/// Fields of a collection's options.
+const OPTIONS: &[&str] = &[
+    "capped", "autoIndexId", "idIndex", "size", "max", "storageEngine", "validator", "validationLevel", "validationAction",
+    "indexOptionDefaults", "viewOn", "pipeline", "collation", "flags", "temp",
+];
+
+/// `{create: collection, …options}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["create"],
+    doc: "creates a collection",
+    parse: |request, _| {
+        let ns = idl::collection(request)?;
+        idl::only(request, "create", OPTIONS)?;
+        if ns.coll.contains('$') {
+            return Err(CommandError::new(73, "invalid collection name"));
+        }
+        let mut options = Document::new();
+        for (name, value) in request.document().iter().skip(1).filter_map(Result::ok) {
+            if OPTIONS.contains(&name.as_str()) {
+                options.insert(name.as_str(), View::from(value).to_bson()?);
+            }
+        }
+        let capped = request.get("capped").is_some_and(View::is_true);
+        if capped && request.get("size").is_none() {
+            return Err(CommandError::new(72, "the 'size' field is required when 'capped' is true"));
+        }
+        for unsupported in ["viewOn", "validator"] {
+            if options.contains_key(unsupported) {
+                return Err(CommandError::new(115, format!("create option '{unsupported}' is not supported by this server")));
+            }
+        }
+        if let Ok(collation) = options.get_document("collation") {
+            Collation::parse(collation)?;
+        }
+        Ok(Box::new(Create { ns, options }))
+    },
+    ..CommandSpec::DDL
+};
+
+struct Create {
+    ns: Namespace,
+    options: Document,
+}
+
+impl Invocation for Create {
+    fn namespace(&self) -> Option<String> {
+        Some(self.ns.to_string())
+    }
+
+    fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
+        Box::pin(async move {
+            let shared = run.shared();
+            run.op.view().ns = self.ns.to_string();
+            let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
+            shared.catalog.create(&self.ns, self.options, shared.new_uuid())?;
+            shared.topology.next_op_time(&shared.clock);
+            drop(inside);
+            Ok(Reply::empty())
+        })
+    }
+}

@@ -1,0 +1,204 @@
+//! `createIndexes`.
+
+use backfire_model::Namespace;
+use bson::{Bson, Document, doc};
+
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::error::{CommandError, Result};
+use crate::query::{Matcher, QueryContext};
+use crate::stages::locks::{Access, enter};
+use crate::storage::collection::Collection;
+use crate::value::view::to_raw;
+use crate::value::{Collation, View, text};
+
+/// Fields of an index specification.
+const SPEC_FIELDS: &[&str] = &[
+    "v", "key", "name", "unique", "sparse", "partialFilterExpression", "expireAfterSeconds", "background", "collation", "hidden",
+    "storageEngine", "ns", "dropDups", "default_language", "language_override", "textIndexVersion", "weights", "bits", "min",
+    "max", "bucketSize", "2dsphereIndexVersion", "wildcardProjection", "prepareUnique", "clustered",
+];
+
+/// `{createIndexes: collection, indexes: [{key, name, …}, …]}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["createIndexes"],
+    doc: "creates indexes, and the collection if need be",
+    parse: |request, _| {
+        let ns = idl::collection(request)?;
+        idl::only(request, "createIndexes", &["indexes", "ignoreUnknownIndexOptions", "commitQuorum", "v"])?;
+        let specs = match request.get("indexes") {
+            Some(View::Array(list)) => list,
+            Some(other) => return Err(idl::wrong_type("createIndexes", "indexes", other, "array")),
+            None => return Err(idl::missing("createIndexes", "indexes")),
+        };
+        let specs: Vec<Document> = specs
+            .iter()
+            .map(|spec| match spec.as_document() {
+                Some(spec) => normalized(spec.to_document()?),
+                None => Err(CommandError::type_mismatch("The elements of the 'indexes' array must be objects")),
+            })
+            .collect::<Result<_>>()?;
+        if specs.is_empty() {
+            return Err(CommandError::bad_value("Must specify at least one index to create"));
+        }
+        Ok(Box::new(CreateIndexes { ns, specs }))
+    },
+    ..CommandSpec::DDL
+};
+
+struct CreateIndexes {
+    ns: Namespace,
+    specs: Vec<Document>,
+}
+
+/// Checks a specification and brings its fields into the order in which `listIndexes` shows them.
+fn normalized(spec: Document) -> Result<Document> {
+    let fail = |code: i32, cause: String| {
+        Err(CommandError::new(code, format!("Error in specification {} :: caused by :: {cause}", text::document(&spec))))
+    };
+    if let Some(field) = spec.keys().find(|field| !SPEC_FIELDS.contains(&field.as_str())) {
+        let whole = text::document(&spec);
+        return fail(197, format!("The field '{field}' is not valid for an index specification. Specification: {whole}"));
+    }
+    let key = match spec.get("key") {
+        Some(Bson::Document(key)) => key,
+        Some(other) => {
+            let found = View::from(other).type_name();
+            return fail(14, format!("The field 'key' must be an object, but got {found}"));
+        }
+        None => return fail(9, "The 'key' field is a required property of an index specification".to_owned()),
+    };
+    if key.is_empty() {
+        return fail(67, "Index keys cannot be empty.".to_owned());
+    }
+    for (path, direction) in key {
+        let view = View::from(direction);
+        match view {
+            View::String(kind) => return fail(67, format!("Unknown index plugin '{kind}'")),
+            _ if view.number().is_some_and(|number| !number.is_zero() && !number.is_nan()) => {}
+            _ if view.number().is_some() => {
+                return fail(67, "Values in the index key pattern cannot be 0.".to_owned());
+            }
+            _ => {
+                return fail(
+                    67,
+                    format!(
+                        "Values in v:2 index key pattern cannot be of type {}. Only numbers > 0, numbers < 0, and strings \
+                         are allowed.",
+                        view.type_name()
+                    ),
+                );
+            }
+        }
+        if path.is_empty() || path.split('.').any(str::is_empty) {
+            return fail(67, "Index keys cannot be an empty field.".to_owned());
+        }
+    }
+    match spec.get("name") {
+        Some(Bson::String(name)) if !name.is_empty() => {}
+        Some(Bson::String(_)) => return fail(67, "The index name cannot be empty".to_owned()),
+        Some(other) => {
+            let found = View::from(other).type_name();
+            return fail(14, format!("The field 'name' must be a string, but got {found}"));
+        }
+        None => return fail(9, "The 'name' field is a required property of an index specification".to_owned()),
+    }
+    if let Ok(collation) = spec.get_document("collation") {
+        Collation::parse(collation)?;
+    }
+    if let Some(filter) = spec.get("partialFilterExpression") {
+        let Bson::Document(filter) = filter else {
+            let found = View::from(filter).type_name();
+            return fail(14, format!("The field 'partialFilterExpression' must be an object, but got {found}"));
+        };
+        Matcher::parse(&to_raw(filter)?, &QueryContext::new(bson::DateTime::from_millis(0)))?;
+    }
+    let mut ordered = doc! { "v": 2 };
+    if spec.get("unique").is_some_and(|unique| View::from(unique).is_true()) {
+        ordered.insert("unique", true);
+    }
+    for (name, value) in &spec {
+        if !matches!(name.as_str(), "v" | "unique" | "ns" | "background" | "dropDups") {
+            ordered.insert(name, value.clone());
+        }
+    }
+    Ok(ordered)
+}
+
+impl Invocation for CreateIndexes {
+    fn namespace(&self) -> Option<String> {
+        Some(self.ns.to_string())
+    }
+
+    fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
+        Box::pin(async move {
+            let shared = run.shared();
+            run.op.view().ns = self.ns.to_string();
+            let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
+            let created = shared.catalog.get(&self.ns).is_none();
+            let collection = shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
+            let before = collection.indexes().len() as i32;
+            let mut wanted: Vec<Document> = Vec::new();
+            for spec in self.specs {
+                if !exists(&collection, &spec)? && !wanted.contains(&spec) {
+                    wanted.push(spec);
+                }
+            }
+            if wanted.is_empty() {
+                return Ok(Reply::from_document(&doc! {
+                    "numIndexesBefore": before, "numIndexesAfter": before, "note": "all indexes already exist",
+                })?);
+            }
+            let mut built: Vec<String> = Vec::new();
+            for spec in wanted {
+                let name = spec.get_str("name").unwrap_or_default().to_owned();
+                if let Err(error) = shared.catalog.create_index(&collection, spec) {
+                    // All or none.
+                    built.iter().for_each(|name| shared.catalog.drop_index(&collection, name));
+                    return Err(error.into());
+                }
+                built.push(name);
+            }
+            shared.topology.next_op_time(&shared.clock);
+            drop(inside);
+            Ok(Reply::from_document(&doc! {
+                "createdCollectionAutomatically": created,
+                "numIndexesBefore": before,
+                "numIndexesAfter": before + built.len() as i32,
+                "commitQuorum": "votingMembers",
+            })?)
+        })
+    }
+}
+
+/// Whether the collection has the index already.
+fn exists(collection: &Collection, spec: &Document) -> Result<bool> {
+    let (name, key) = (spec.get_str("name").unwrap_or_default(), spec.get_document("key").cloned().unwrap_or_default());
+    for index in collection.indexes().iter() {
+        let same_key = index.key_pattern() == key && index.spec.get("collation") == spec.get("collation");
+        if index.name == name {
+            let same_options = |document: &Document| {
+                let mut rest = document.clone();
+                rest.remove("v");
+                rest
+            };
+            if index.name == "_id_" && same_key || same_key && same_options(&index.spec) == same_options(spec) {
+                return Ok(true);
+            }
+            return Err(CommandError::new(
+                86,
+                format!(
+                    "Index must have unique name.The existing index: {} has the same name as the requested index: {}",
+                    text::document(&index.spec),
+                    text::document(spec)
+                ),
+            ));
+        }
+        if same_key && index.spec.get("partialFilterExpression") == spec.get("partialFilterExpression") {
+            if index.name == "_id_" {
+                return Ok(true);
+            }
+            return Err(CommandError::new(85, format!("Index with name: {name} already exists with a different name")));
+        }
+    }
+    Ok(false)
+}

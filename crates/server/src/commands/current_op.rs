@@ -1,0 +1,40 @@
+//! The `currentOp` command.
+
+use bson::raw::{RawArrayBuf, cstr};
+use bson::{Document, RawDocumentBuf};
+
+use super::{CommandSpec, Reply, idl, immediate};
+use crate::ops::current_op::{Wanted, documents};
+use crate::query::Matcher;
+use crate::value::View;
+use crate::value::view::to_raw;
+
+/// `{currentOp: 1, $all: bool, $ownOps: bool, …filter}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["currentOp"],
+    doc: "lists running operations; long commands are shortened",
+    parse: |request, shared| {
+        let all = request.get("$all").is_some_and(View::is_true);
+        let mut filter = Document::new();
+        for (name, value) in request.document().iter().skip(1).filter_map(Result::ok) {
+            let name = name.as_str();
+            if !idl::is_generic(name) && !matches!(name, "$all" | "$ownOps" | "$truncateOps") {
+                filter.insert(name, View::from(value).to_bson()?);
+            }
+        }
+        let matcher = Matcher::parse(&to_raw(&filter)?, &shared.query_context(None))?;
+        immediate(move |run| {
+            let wanted = Wanted { idle_connections: all, idle_sessions: true, truncate: true, ..Wanted::default() };
+            let mut matching = RawArrayBuf::new();
+            for document in documents(run.shared(), wanted) {
+                if matcher.matches(&document)? {
+                    matching.push(document);
+                }
+            }
+            let mut reply = RawDocumentBuf::new();
+            reply.append(cstr!("inprog"), matching);
+            Ok(Reply::new(reply))
+        })
+    },
+    ..CommandSpec::ADMIN
+};

@@ -1,0 +1,205 @@
+//! `delete` (facts/server.md 2.2, 2.4, 2.8).
+
+use std::sync::Arc;
+
+use backfire_model::Namespace;
+use backfire_model::event::ServerEvent;
+use bson::RawDocument;
+use bson::raw::{RawDocumentBuf, cstr};
+use bytes::Bytes;
+
+use super::insert::id_of;
+use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::counters::bump;
+use crate::error::{CommandError, Result};
+use crate::net::request::raw;
+use crate::ops::OpKind;
+use crate::pipeline::Failed;
+use crate::plan::{Hint, Scan};
+use crate::query::Matcher;
+use crate::sessions::{Executed, StatementRecord};
+use crate::stages::engine::{self, ConflictLoop, Done};
+use crate::stages::locks::{Access, enter};
+use crate::storage::collection::{Collection, WriteError};
+use crate::storage::record::RecordId;
+use crate::value::{Collation, View};
+use crate::write::prepare::{batch, statement_ids};
+use crate::write::{WriteKind, WriteResults};
+
+/// `{delete: collection, deletes: [{q, limit, collation, hint}, …], ordered: bool}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["delete"],
+    doc: "deletes documents",
+    parse: |request, _| {
+        let ns = idl::collection(request)?;
+        idl::only(request, "delete", &["deletes", "ordered", "let", "bypassDocumentValidation"])?;
+        let statements = batch(request, "delete", "deletes")?;
+        let ids = statement_ids(request, statements.len())?;
+        let deletes = statements.iter().map(|statement| Statement::parse(raw(statement))).collect::<Result<_>>()?;
+        let ordered = idl::boolean(request.get("ordered"), "delete", "ordered", false)?.unwrap_or(true);
+        Ok(Box::new(Delete { ns, deletes, ids, ordered }))
+    },
+    ..CommandSpec::WRITE
+};
+
+struct Delete {
+    ns: Namespace,
+    deletes: Vec<Statement>,
+    ids: Vec<i32>,
+    ordered: bool,
+}
+
+struct Statement {
+    /// `{q, limit}` as `$currentOp` shows it.
+    shown: Bytes,
+    filter: RawDocumentBuf,
+    multi: bool,
+    collation: Option<Collation>,
+    hint: Option<Hint>,
+}
+
+impl Statement {
+    fn parse(statement: &RawDocument) -> Result<Self> {
+        const STRUCT: &str = "delete.deletes";
+        let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
+        for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
+            if !["q", "limit", "collation", "hint"].contains(&name.as_str()) {
+                return Err(idl::unknown(STRUCT, name.as_str()));
+            }
+        }
+        let filter = match field("q") {
+            Some(View::Document(filter)) => crate::value::view::to_raw(&filter.to_document()?)?,
+            Some(other) => return Err(idl::wrong_type(STRUCT, "q", other, "object")),
+            None => return Err(idl::missing(STRUCT, "q")),
+        };
+        let limit = field("limit").ok_or_else(|| idl::missing(STRUCT, "limit"))?;
+        let multi = match idl::whole_number(limit) {
+            Some(0) => true,
+            Some(1) => false,
+            _ => {
+                let got = crate::value::text::value(limit);
+                return Err(CommandError::failed_to_parse(format!("The limit field in delete objects must be 0 or 1. Got {got}")));
+            }
+        };
+        let collation = match field("collation").and_then(View::as_document) {
+            Some(collation) => Collation::parse(collation)?,
+            None => None,
+        };
+        let mut shown = RawDocumentBuf::new();
+        shown.append(cstr!("q"), filter.clone());
+        shown.append(cstr!("limit"), if multi { 0 } else { 1 });
+        let hint = Hint::parse(field("hint"))?;
+        Ok(Self { shown: shown.into_bytes().into(), filter, multi, collation, hint })
+    }
+}
+
+impl Invocation for Delete {
+    fn namespace(&self) -> Option<String> {
+        Some(self.ns.to_string())
+    }
+
+    fn run<'a>(self: Box<Self>, mut run: Run<'a>) -> Running<'a> {
+        Box::pin(async move {
+            {
+                let mut view = run.op.view();
+                view.kind = OpKind::Remove;
+                view.ns = self.ns.to_string();
+            }
+            let mut results = WriteResults::new(WriteKind::Delete);
+            self.all(&mut run, &mut results).await?;
+            run.op.view().statement = None;
+            let retried = results.retried_count();
+            if retried > 0 {
+                run.op.observe(|op, write| ServerEvent::Replayed { op, write, statements: retried });
+            }
+            Ok(results.reply(run.shared(), run.unacknowledged))
+        })
+    }
+}
+
+impl Delete {
+    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+        for (index, (statement, id)) in self.deletes.iter().zip(&self.ids).enumerate() {
+            bump(&run.shared().counters.ops.delete);
+            run.op.view().statement = Some(statement.shown.clone());
+            let result = if statement.multi && run.session.is_some() {
+                Err(CommandError::new(72, "Cannot use (or request) retryable writes with limit=0"))
+            } else {
+                match run.session.as_mut().map(|session| session.executed(*id)).transpose()? {
+                    Some(Executed::Yes(_)) => {
+                        results.retried(*id);
+                        Ok(1)
+                    }
+                    Some(Executed::No) | None => self.statement(run, statement, *id).await,
+                }
+            };
+            match result {
+                Ok(deleted) => results.n += deleted,
+                Err(error) => {
+                    results.failed(index, error)?;
+                    if self.ordered {
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Deletes what one statement names; returns how many documents.
+    async fn statement(&self, run: &mut Run<'_>, statement: &Statement, id: i32) -> Result<i64> {
+        let op = run.op;
+        let context = op.shared.query_context(statement.collation.clone());
+        let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
+        let mut inside = Some(enter(op, &self.ns, Access::Write).await?);
+        let Some(collection) = op.shared.catalog.get(&self.ns) else { return Ok(0) };
+        engine::stall_interruptibly(op, &self.ns).await?;
+        let mut scan = Scan::new(op, Arc::clone(&collection), Arc::clone(&matcher), statement.hint.as_ref())?;
+        let (mut deleted, mut conflicts) = (0, ConflictLoop::default());
+        while let Some((record, _)) = scan.next(op).await? {
+            loop {
+                match self.one(run, &collection, &matcher, record, id).await {
+                    Ok(was_there) => {
+                        deleted += i64::from(was_there);
+                        break;
+                    }
+                    Err(WriteError::Failed(error)) => return Err(error),
+                    Err(WriteError::Conflict) => {
+                        // Gives up ticket and locks, so that whoever is in the way can finish.
+                        drop(inside.take());
+                        conflicts.met(op).await;
+                        inside = Some(enter(op, &self.ns, Access::Write).await?);
+                    }
+                }
+            }
+            conflicts.passed(op);
+            if !statement.multi && deleted > 0 {
+                break;
+            }
+        }
+        drop(inside);
+        Ok(deleted)
+    }
+
+    /// Deletes one document if it is still there and still matches.
+    async fn one(
+        &self,
+        run: &Run<'_>,
+        collection: &Collection,
+        matcher: &Matcher,
+        record: RecordId,
+        id: i32,
+    ) -> Result<bool, WriteError> {
+        let op = run.op;
+        let mut transaction = op.shared.engine.begin();
+        let Some(value) = transaction.get(collection.records, &record.key()) else { return Ok(false) };
+        let document = raw(&value);
+        if !matcher.matches(document)? {
+            return Ok(false);
+        }
+        collection.remove(&mut *transaction, record, document)?;
+        let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(&value) };
+        engine::commit(op, &self.ns, transaction, run.session.as_deref(), done).await?;
+        Ok(true)
+    }
+}

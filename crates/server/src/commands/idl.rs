@@ -1,0 +1,162 @@
+//! Errors and helpers of the generated command parsers: which fields a command has and of which type.
+
+use crate::aggregate::expression::{Expression, Frame, Globals, Scope};
+use crate::error::{CommandError, Result};
+use crate::net::Request;
+use crate::query::QueryContext;
+use crate::value::{DocView, View};
+
+/// Fields that every command may have.
+const GENERIC: &[&str] = &[
+    "$db",
+    "lsid",
+    "txnNumber",
+    "autocommit",
+    "startTransaction",
+    "maxTimeMS",
+    "maxTimeMSOpOnly",
+    "readConcern",
+    "writeConcern",
+    "comment",
+    "$clusterTime",
+    "$readPreference",
+    "$queryOptions",
+    "$audit",
+    "$client",
+    "$configServerState",
+    "$configTime",
+    "$topologyTime",
+    "$oplogQueryData",
+    "$replData",
+    "$gleStats",
+    "allowImplicitCollectionCreation",
+    "apiVersion",
+    "apiStrict",
+    "apiDeprecationErrors",
+    "clientOperationKey",
+    "coordinator",
+    "databaseVersion",
+    "help",
+    "shardVersion",
+    "stmtId",
+    "stmtIds",
+    "tracking_info",
+];
+
+/// 14: a field has another type than the parser expects.
+pub fn wrong_type(owner: &str, field: &str, found: View<'_>, expected: &str) -> CommandError {
+    let found = found.type_name();
+    CommandError::type_mismatch(format!(
+        "BSON field '{owner}.{field}' is the wrong type '{found}', expected type '{expected}'"
+    ))
+}
+
+/// 40414: a field that must be there is not.
+pub fn missing(owner: &str, field: &str) -> CommandError {
+    CommandError::new(40414, format!("BSON field '{owner}.{field}' is missing but a required field"))
+}
+
+/// 40415: the command has no such field.
+pub fn unknown(owner: &str, field: &str) -> CommandError {
+    CommandError::new(40415, format!("BSON field '{owner}.{field}' is an unknown field."))
+}
+
+/// Refuses fields that are neither the command's own nor generic ones.
+///
+/// # Errors
+/// 40415.
+pub fn only(request: &Request, owner: &str, own: &[&str]) -> Result<()> {
+    for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
+        let name = name.as_str();
+        if !own.contains(&name) && !GENERIC.contains(&name) {
+            return Err(unknown(owner, name));
+        }
+    }
+    Ok(())
+}
+
+/// An optional bool.
+///
+/// # Errors
+/// 14 for another type; numbers count as bools where `lenient` (a "safe bool").
+pub fn boolean(value: Option<View<'_>>, owner: &str, field: &str, lenient: bool) -> Result<Option<bool>> {
+    match value {
+        None => Ok(None),
+        Some(View::Bool(value)) => Ok(Some(value)),
+        Some(value @ (View::Int32(_) | View::Int64(_) | View::Double(_) | View::Decimal(_))) if lenient => {
+            Ok(Some(value.is_true()))
+        }
+        Some(View::Null | View::Undefined) => Ok(None),
+        Some(other) if lenient => Err(CommandError::type_mismatch(format!(
+            "BSON field '{owner}.{field}' is the wrong type '{}', expected types '[bool, long, int, decimal, double]'",
+            other.type_name()
+        ))),
+        Some(other) => Err(wrong_type(owner, field, other, "bool")),
+    }
+}
+
+/// The collection a command names in its first field.
+///
+/// # Errors
+/// 2 when it is not a string, 73 when it is not a name.
+pub fn collection(request: &Request) -> Result<backfire_model::Namespace> {
+    let database = request.database()?;
+    match request.get(request.command_name()) {
+        Some(View::String(name)) => namespace(database, name),
+        Some(other) => Err(CommandError::bad_value(format!("collection name has invalid type {}", other.type_name()))),
+        None => Err(CommandError::bad_value("collection name has invalid type missing")),
+    }
+}
+
+/// A namespace that a collection may have.
+///
+/// # Errors
+/// 73.
+pub fn namespace(database: &str, collection: &str) -> Result<backfire_model::Namespace> {
+    const MAX_NAMESPACE_BYTES: usize = 255;
+    let ns = backfire_model::Namespace::new(database, collection);
+    let valid = !collection.is_empty()
+        && !collection.starts_with('.')
+        && !collection.contains('\0')
+        && (1..64).contains(&database.len())
+        && !database.contains(['.', ' ', '"', '\\', '/', '\0'])
+        && database.len() + 1 + collection.len() <= MAX_NAMESPACE_BYTES;
+    if valid { Ok(ns) } else { Err(CommandError::new(73, format!("Invalid namespace specified '{ns}'"))) }
+}
+
+/// A non-negative whole number, from any numeric type.
+pub fn whole_number(value: View<'_>) -> Option<i64> {
+    match value {
+        View::Int32(number) => Some(i64::from(number)),
+        View::Int64(number) => Some(number),
+        View::Double(number) if number.fract() == 0.0 && number.abs() < 9e15 => Some(number as i64),
+        View::Decimal(number) => number.to_string().parse::<f64>().ok().filter(|n| n.fract() == 0.0).map(|n| n as i64),
+        _ => None,
+    }
+}
+
+/// Whether every command may have the field.
+pub fn is_generic(name: &str) -> bool {
+    GENERIC.contains(&name)
+}
+
+/// Makes the variables of a `let` field known to filters and expressions.
+///
+/// # Errors
+/// Those of the names and of the expressions.
+pub fn define_variables(context: &mut QueryContext, variables: DocView<'_>) -> Result<()> {
+    let globals = Globals::new(context.now, context.cluster_time, context.collation.clone(), context.seed);
+    let mut slots = Vec::new();
+    for (name, value) in variables.iter() {
+        crate::aggregate::expression::variables::check_write(name)?;
+        // Each is computed before any of them is known: they cannot use each other.
+        let expression = Expression::parse(value, &Scope::default())?;
+        let empty = bson::Document::new();
+        slots.push((name.to_owned(), expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?));
+    }
+    for (name, value) in slots {
+        context.scope.define(&name);
+        context.slots.push(value);
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! `killCursors`.
+
+use bson::{Bson, doc};
+
+use super::{CommandSpec, Reply, idl, immediate};
+use crate::cursors::Killed;
+use crate::value::View;
+
+/// `{killCursors: collection, cursors: [id, …]}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["killCursors"],
+    doc: "closes cursors",
+    parse: |request, _| {
+        idl::collection(request)?;
+        let Some(value) = request.get("cursors") else { return Err(idl::missing("killCursors", "cursors")) };
+        let View::Array(list) = value else { return Err(idl::wrong_type("killCursors", "cursors", value, "array")) };
+        let mut ids = Vec::new();
+        for id in list.iter() {
+            match id {
+                View::Int64(id) => ids.push(id),
+                other => return Err(idl::wrong_type("killCursors", "cursors", other, "long")),
+            }
+        }
+        immediate(move |run| {
+            let cursors = &run.shared().cursors;
+            let (killed, not_found): (Vec<i64>, Vec<i64>) =
+                ids.into_iter().partition(|id| cursors.kill(*id) == Killed::Yes);
+            let list = |ids: Vec<i64>| ids.into_iter().map(Bson::Int64).collect::<Vec<_>>();
+            Reply::from_document(&doc! {
+                "cursorsKilled": list(killed), "cursorsNotFound": list(not_found), "cursorsAlive": [], "cursorsUnknown": [],
+            })
+        })
+    },
+    ..CommandSpec::BASE
+};

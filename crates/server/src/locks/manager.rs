@@ -1,0 +1,252 @@
+//! The lock manager: one first-come-first-served queue per resource.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+
+use super::Mode;
+
+/// What can be locked.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Resource {
+    /// Batches of writes that must not mix with others.
+    ParallelBatchWriter,
+    /// The replica-set state.
+    ReplicationState,
+    /// The whole server.
+    Global,
+    /// A database.
+    Database(Arc<str>),
+    /// A collection, by its full name.
+    Collection(Arc<str>),
+}
+
+/// All locks of a server.
+#[derive(Debug, Default)]
+pub struct LockManager {
+    queues: Mutex<HashMap<Resource, Queue>>,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    /// How many hold it, by mode.
+    granted: [u32; 4],
+    waiting: VecDeque<Waiter>,
+    next_waiter: u64,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    number: u64,
+    mode: Mode,
+    granted: oneshot::Sender<()>,
+}
+
+/// A lock that is held until dropped.
+#[derive(Debug)]
+pub struct Held {
+    manager: Arc<LockManager>,
+    resource: Resource,
+    mode: Mode,
+}
+
+/// A place in a queue. Dropping it leaves the queue, or gives back a lock that was granted meanwhile.
+#[derive(Debug)]
+pub struct Pending {
+    manager: Arc<LockManager>,
+    resource: Option<Resource>,
+    mode: Mode,
+    number: u64,
+    granted: oneshot::Receiver<()>,
+}
+
+/// The answer to a request for a lock.
+#[derive(Debug)]
+pub enum Acquire {
+    /// Granted at once.
+    Held(Held),
+    /// Somebody else holds it, or was there before.
+    Pending(Pending),
+}
+
+impl Queue {
+    fn can_grant(&self, mode: Mode) -> bool {
+        const MODES: [Mode; 4] = [Mode::IntentShared, Mode::IntentExclusive, Mode::Shared, Mode::Exclusive];
+        MODES.iter().zip(self.granted).all(|(held, count)| count == 0 || held.is_compatible(mode))
+    }
+
+    /// Grants from the front of the queue for as long as it is possible. A waiter that has given up is passed over.
+    fn grant_waiting(&mut self) {
+        while let Some(first) = self.waiting.front() {
+            if !self.can_grant(first.mode) {
+                return;
+            }
+            let first = self.waiting.pop_front().expect("there is a front");
+            self.granted[first.mode as usize] += 1;
+            if first.granted.send(()).is_err() {
+                self.granted[first.mode as usize] -= 1;
+            }
+        }
+    }
+
+    fn is_unused(&self) -> bool {
+        self.waiting.is_empty() && self.granted == [0; 4]
+    }
+}
+
+impl LockManager {
+    /// Asks for `resource` in `mode`. Requests are served in order, so a waiting exclusive request is not overtaken.
+    pub fn acquire(self: &Arc<Self>, resource: Resource, mode: Mode) -> Acquire {
+        let mut queues = self.queues.lock();
+        let queue = queues.entry(resource.clone()).or_default();
+        if queue.waiting.is_empty() && queue.can_grant(mode) {
+            queue.granted[mode as usize] += 1;
+            return Acquire::Held(Held { manager: Arc::clone(self), resource, mode });
+        }
+        let (sender, granted) = oneshot::channel();
+        let number = queue.next_waiter;
+        queue.next_waiter += 1;
+        queue.waiting.push_back(Waiter { number, mode, granted: sender });
+        Acquire::Pending(Pending { manager: Arc::clone(self), resource: Some(resource), mode, number, granted })
+    }
+
+    /// How many wait for any lock, as (readers, writers).
+    pub fn waiting(&self) -> (u64, u64) {
+        let queues = self.queues.lock();
+        queues.values().flat_map(|queue| &queue.waiting).fold((0, 0), |(readers, writers), waiter| match waiter.mode {
+            Mode::IntentShared | Mode::Shared => (readers + 1, writers),
+            Mode::IntentExclusive | Mode::Exclusive => (readers, writers + 1),
+        })
+    }
+
+    fn change(&self, resource: &Resource, change: impl FnOnce(&mut Queue)) {
+        let mut queues = self.queues.lock();
+        let Some(queue) = queues.get_mut(resource) else { return };
+        change(queue);
+        queue.grant_waiting();
+        if queue.is_unused() {
+            queues.remove(resource);
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        let mode = self.mode;
+        self.manager.change(&self.resource, |queue| queue.granted[mode as usize] -= 1);
+    }
+}
+
+impl Pending {
+    /// Waits for the lock.
+    pub async fn granted(mut self) -> Held {
+        // The sender lives in the queue until it is used, so this cannot fail while `self` is queued.
+        let _ = (&mut self.granted).await;
+        let resource = self.resource.take().expect("taken only here");
+        Held { manager: Arc::clone(&self.manager), resource, mode: self.mode }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        let Some(resource) = self.resource.take() else { return };
+        let (number, mode) = (self.number, self.mode);
+        let was_granted = self.granted.try_recv().is_ok();
+        self.manager.change(&resource, |queue| {
+            if was_granted {
+                queue.granted[mode as usize] -= 1;
+            } else {
+                queue.waiting.retain(|waiter| waiter.number != number);
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
+    use proptest::prelude::*;
+
+    fn held(acquire: Acquire) -> Held {
+        match acquire {
+            Acquire::Held(held) => held,
+            Acquire::Pending(_) => panic!("not granted at once"),
+        }
+    }
+
+    fn pending(acquire: Acquire) -> Pending {
+        match acquire {
+            Acquire::Held(_) => panic!("granted at once"),
+            Acquire::Pending(pending) => pending,
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_are_served_in_order() {
+        let manager = Arc::new(LockManager::default());
+        let ask = |mode| manager.acquire(Resource::Global, mode);
+        let (first, second) = (held(ask(IntentExclusive)), held(ask(IntentShared)));
+        let exclusive = pending(ask(Exclusive));
+        let late = pending(ask(IntentShared));
+        assert_eq!(manager.waiting(), (1, 1));
+        drop((first, second));
+        let exclusive = exclusive.granted().await;
+        assert_eq!(manager.waiting(), (1, 0));
+        drop(exclusive);
+        drop(late.granted().await);
+        assert!(manager.queues.lock().is_empty());
+    }
+
+    #[tokio::test]
+    async fn leaving_the_queue_lets_the_next_one_in() {
+        let manager = Arc::new(LockManager::default());
+        let first = held(manager.acquire(Resource::Global, IntentShared));
+        let exclusive = pending(manager.acquire(Resource::Global, Exclusive));
+        let behind = pending(manager.acquire(Resource::Global, IntentShared));
+        drop(exclusive);
+        drop(behind.granted().await);
+        drop(first);
+        assert!(manager.queues.lock().is_empty());
+    }
+
+    proptest! {
+        /// Whatever is asked for, granted, given up and given back: holders are always compatible, and in the end
+        /// nothing is left over.
+        #[test]
+        fn holders_are_always_compatible(steps in proptest::collection::vec((0..4_u8, 0..8_usize), 1..60)) {
+            let manager = Arc::new(LockManager::default());
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            runtime.block_on(async {
+                let mut holding: Vec<Held> = Vec::new();
+                let mut queued: Vec<Pending> = Vec::new();
+                for (action, pick) in steps {
+                    match action {
+                        0 | 1 => match manager.acquire(Resource::Global, [IntentShared, IntentExclusive, Shared, Exclusive][pick % 4]) {
+                            Acquire::Held(held) => holding.push(held),
+                            Acquire::Pending(pending) => queued.push(pending),
+                        },
+                        2 if !holding.is_empty() => drop(holding.swap_remove(pick % holding.len())),
+                        3 if !queued.is_empty() => drop(queued.remove(pick % queued.len())),
+                        _ => {}
+                    }
+                    // Those that were granted meanwhile hold it now.
+                    let mut still = Vec::new();
+                    for pending in queued.drain(..) {
+                        if pending.granted.is_empty() { still.push(pending) } else { holding.push(pending.granted().await) }
+                    }
+                    queued = still;
+                    for (at, one) in holding.iter().enumerate() {
+                        for other in &holding[at + 1..] {
+                            assert!(one.mode.is_compatible(other.mode), "{:?} with {:?}", one.mode, other.mode);
+                        }
+                    }
+                }
+                drop((queued, holding));
+                assert!(manager.queues.lock().is_empty());
+            });
+        }
+    }
+}

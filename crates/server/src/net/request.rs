@@ -1,0 +1,122 @@
+//! A command as it came from a connection.
+
+use backfire_model::RequestId;
+use backfire_wire::{MessageFlags, OpMsg, OpQuery, Sequence, scan};
+use bson::RawDocument;
+use bytes::Bytes;
+
+use crate::error::{CommandError, Result};
+use crate::value::View;
+
+/// How a command came, and so how its reply goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// `OP_MSG`.
+    Msg,
+    /// `OP_QUERY` on `<db>.$cmd`, answered with `OP_REPLY`.
+    Query,
+}
+
+/// A command that has been read.
+#[derive(Debug, Clone)]
+pub struct Request {
+    /// The message's `requestID`.
+    pub id: RequestId,
+    /// How it came.
+    pub protocol: Protocol,
+    /// The command document. Validated.
+    pub body: Bytes,
+    /// Document sequences that belong to it. Validated.
+    pub sequences: Vec<Sequence>,
+    /// The client wants no reply.
+    pub no_reply: bool,
+    /// The client takes several replies.
+    pub exhaust_allowed: bool,
+    database: Option<String>,
+}
+
+impl Request {
+    /// A request from an `OP_MSG`.
+    pub fn from_msg(id: RequestId, message: OpMsg) -> Self {
+        Self {
+            id,
+            protocol: Protocol::Msg,
+            body: message.body,
+            sequences: message.sequences,
+            no_reply: message.flags.has(MessageFlags::MORE_TO_COME),
+            exhaust_allowed: message.flags.has(MessageFlags::EXHAUST_ALLOWED),
+            database: None,
+        }
+    }
+
+    /// A request from an `OP_QUERY` on `<database>.$cmd`. A command may be wrapped in `$query` or `query`.
+    pub fn from_query(id: RequestId, database: &str, query: &OpQuery) -> Self {
+        let first = scan::fields(&query.query).next().and_then(Result::ok);
+        let body = match first {
+            Some(field) if matches!(field.name, b"$query" | b"query") && field.kind == scan::kind::DOCUMENT => {
+                query.query.slice_ref(field.value)
+            }
+            _ => query.query.clone(),
+        };
+        Self {
+            id,
+            protocol: Protocol::Query,
+            body,
+            sequences: Vec::new(),
+            no_reply: false,
+            exhaust_allowed: false,
+            database: Some(database.to_owned()),
+        }
+    }
+
+    /// The same request with another command document, which must be valid BSON.
+    pub fn with_body(&self, body: Bytes) -> Self {
+        Self { body, ..self.clone() }
+    }
+
+    /// The command document.
+    pub fn document(&self) -> &RawDocument {
+        raw(&self.body)
+    }
+
+    /// The command's name: the first field of the document, whatever it is.
+    pub fn command_name(&self) -> &str {
+        self.document().iter().next().and_then(Result::ok).map_or("", |(name, _)| name.as_str())
+    }
+
+    /// The database it runs on.
+    ///
+    /// # Errors
+    /// 40571 without a `$db`, 13111 when it is not a string.
+    pub fn database(&self) -> Result<&str> {
+        if let Some(database) = &self.database {
+            return Ok(database);
+        }
+        match self.get("$db") {
+            Some(View::String(database)) => Ok(database),
+            None => Err(CommandError::new(40571, "OP_MSG requests require a $db argument")),
+            Some(other) => Err(CommandError::new(
+                13111,
+                format!("wrong type for field ($db) {} != string", other.type_name()),
+            )),
+        }
+    }
+
+    /// A field of the command.
+    pub fn get(&self, name: &str) -> Option<View<'_>> {
+        self.document().get(name).ok().flatten().map(View::from)
+    }
+
+    /// The documents of an array field, given in the body or as a document sequence.
+    pub fn sequence(&self, name: &str) -> Option<&Sequence> {
+        self.sequences.iter().find(|sequence| sequence.name == name)
+    }
+}
+
+/// Validated bytes as a document.
+///
+/// # Panics
+/// When the bytes are not a document, which validation has excluded.
+pub fn raw(bytes: &[u8]) -> &RawDocument {
+    RawDocument::from_bytes(bytes).expect("validated when it was read")
+}

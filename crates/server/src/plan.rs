@@ -1,0 +1,281 @@
+//! Where to look for the documents that a filter matches: by `_id`, through an index, or everywhere.
+
+use std::collections::{HashSet, VecDeque};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use bson::{Bson, Document};
+
+use crate::cursors::Step;
+use crate::error::{CommandError, Result};
+use crate::net::request::raw;
+use crate::ops::Op;
+use crate::query::Matcher;
+use crate::query::bounds::{KeyRange, Predicate};
+use crate::storage::collection::{Collection, Index};
+use crate::storage::record::RecordId;
+use crate::storage::{Direction, Key, Snapshot, Value};
+use crate::value::{View, key_string, text};
+
+/// How many entries are read from storage at a time.
+const READ_AHEAD: usize = 64;
+
+/// The way that was chosen.
+#[derive(Debug, Clone)]
+enum Access {
+    /// One record, or none.
+    Record(Option<RecordId>),
+    /// Ranges of an index, one after another.
+    Index { index: Arc<Index>, ranges: VecDeque<KeyRange> },
+    /// All records.
+    Collection,
+}
+
+/// The documents that match, one step at a time, as of one snapshot.
+#[derive(Debug)]
+pub struct Scan {
+    snapshot: Box<dyn Snapshot>,
+    collection: Arc<Collection>,
+    matcher: Arc<Matcher>,
+    access: Access,
+    direction: Direction,
+    /// The last key that was read, within the current range.
+    position: Option<Key>,
+    ahead: VecDeque<(Key, Value)>,
+    /// Records already seen: an index has several entries for a document with an array.
+    seen: HashSet<RecordId>,
+}
+
+/// Which index the client wants.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Hint {
+    /// By name.
+    Name(String),
+    /// By key pattern.
+    Key(Document),
+    /// `{$natural: ±1}`: none.
+    Natural(Direction),
+}
+
+impl Hint {
+    /// Reads a `hint` field; an empty one is none.
+    ///
+    /// # Errors
+    /// 9 when it is neither a name nor a pattern.
+    pub fn parse(value: Option<View<'_>>) -> Result<Option<Self>> {
+        match value {
+            None => Ok(None),
+            Some(View::String("")) => Ok(None),
+            Some(View::String(name)) => Ok(Some(Hint::Name(name.to_owned()))),
+            Some(View::Document(pattern)) if pattern.is_empty() => Ok(None),
+            Some(View::Document(pattern)) => {
+                let pattern = pattern.to_document()?;
+                match pattern.get("$natural").and_then(|order| View::from(order).number()) {
+                    Some(order) if order.to_f64() < 0.0 => Ok(Some(Hint::Natural(Direction::Backward))),
+                    Some(_) => Ok(Some(Hint::Natural(Direction::Forward))),
+                    None => Ok(Some(Hint::Key(pattern))),
+                }
+            }
+            Some(_) => Err(CommandError::failed_to_parse("Hint must be a string or an object")),
+        }
+    }
+}
+
+impl Scan {
+    /// Plans a scan of `collection` as of now.
+    ///
+    /// # Errors
+    /// 2 when the hint names an index that does not exist.
+    pub fn new(op: &Op, collection: Arc<Collection>, matcher: Arc<Matcher>, hint: Option<&Hint>) -> Result<Self> {
+        let snapshot = op.shared.engine.snapshot();
+        let mut direction = Direction::Forward;
+        let access = match hint {
+            Some(Hint::Natural(order)) => {
+                direction = *order;
+                Access::Collection
+            }
+            Some(hint) => hinted(&collection, &matcher, hint)?,
+            None => choose(&*snapshot, &collection, &matcher),
+        };
+        op.view().plan_summary = Some(match &access {
+            Access::Record(_) => "IDHACK",
+            Access::Index { .. } => "IXSCAN",
+            Access::Collection => "COLLSCAN",
+        });
+        Ok(Self {
+            snapshot,
+            collection,
+            matcher,
+            access,
+            direction,
+            position: None,
+            ahead: VecDeque::new(),
+            seen: HashSet::new(),
+        })
+    }
+
+    /// Does a bounded amount of work: looks at one candidate.
+    ///
+    /// # Errors
+    /// When the filter fails on a document.
+    pub fn step(&mut self) -> Result<Step<(RecordId, Value)>> {
+        let Some((record, value)) = self.candidate() else { return Ok(Step::End) };
+        match value {
+            Some(value) if self.matcher.matches(raw(&value))? => Ok(Step::Found((record, value))),
+            _ => Ok(Step::Nothing),
+        }
+    }
+
+    /// The next match, looking for interrupts on the way and letting others run.
+    ///
+    /// # Errors
+    /// Those of an interrupt, or of the filter.
+    pub async fn next(&mut self, op: &Op) -> Result<Option<(RecordId, Value)>> {
+        for steps in 1_u32.. {
+            match self.step()? {
+                Step::Found(found) => return Ok(Some(found)),
+                Step::End => return Ok(None),
+                Step::Nothing if steps % 128 == 0 => {
+                    op.check_interrupt()?;
+                    tokio::task::yield_now().await;
+                }
+                Step::Nothing => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The next record to look at, with its document if it is still there.
+    fn candidate(&mut self) -> Option<(RecordId, Option<Value>)> {
+        if let Access::Record(record) = &mut self.access {
+            let record = record.take()?;
+            return Some((record, self.snapshot.get(self.collection.records, &record.key())));
+        }
+        loop {
+            if let Some((key, value)) = self.ahead.pop_front() {
+                let Access::Index { index, .. } = &self.access else {
+                    let record = RecordId::from_bytes(&key)?;
+                    return Some((record, Some(value)));
+                };
+                let record = index.record_of(&key, &value)?;
+                if self.seen.insert(record) {
+                    return Some((record, self.snapshot.get(self.collection.records, &record.key())));
+                }
+                continue;
+            }
+            if !self.read_ahead() {
+                return None;
+            }
+        }
+    }
+
+    /// Reads the next entries; false at the end.
+    fn read_ahead(&mut self) -> bool {
+        let mut batch = Vec::with_capacity(READ_AHEAD);
+        loop {
+            let (table, range) = match &self.access {
+                Access::Record(_) => return false,
+                Access::Collection => (self.collection.records, None),
+                Access::Index { index, ranges } => match ranges.front() {
+                    Some(range) => (index.table, Some(range)),
+                    None => return false,
+                },
+            };
+            let (mut lower, mut upper) = match range {
+                Some(range) => (Bound::Included(range.start.as_slice()), Bound::Excluded(range.end.as_slice())),
+                None => (Bound::Unbounded, Bound::Unbounded),
+            };
+            if let Some(position) = &self.position {
+                match self.direction {
+                    Direction::Forward => lower = Bound::Excluded(position.as_slice()),
+                    Direction::Backward => upper = Bound::Excluded(position.as_slice()),
+                }
+            }
+            self.snapshot.scan(table, lower, upper, self.direction, READ_AHEAD, &mut batch);
+            if let Some((last, _)) = batch.last() {
+                self.position = Some(last.clone());
+                self.ahead.extend(batch);
+                return true;
+            }
+            self.position = None;
+            match &mut self.access {
+                Access::Index { ranges, .. } => drop(ranges.pop_front()),
+                Access::Record(_) | Access::Collection => {
+                    self.access = Access::Record(None);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+fn choose(snapshot: &dyn Snapshot, collection: &Collection, matcher: &Matcher) -> Access {
+    if let (Some(id), Some(index)) = (matcher.id_equality(), collection.id_index())
+        && index.pattern.collation() == matcher.collation()
+    {
+        return Access::Record(by_id(snapshot, &index, id));
+    }
+    if matcher.is_empty() {
+        return Access::Collection;
+    }
+    let mut ranged = None;
+    for index in collection.indexes().iter() {
+        match usable(index, matcher) {
+            Some((true, ranges)) => return Access::Index { index: Arc::clone(index), ranges },
+            Some((false, ranges)) => {
+                ranged.get_or_insert(Access::Index { index: Arc::clone(index), ranges });
+            }
+            None => {}
+        }
+    }
+    ranged.unwrap_or(Access::Collection)
+}
+
+fn by_id(snapshot: &dyn Snapshot, index: &Index, id: &Bson) -> Option<RecordId> {
+    let key = key_string::encode(View::from(id), index.pattern.collation());
+    RecordId::from_bytes(&snapshot.get(index.table, &key)?)
+}
+
+/// The ranges that an index can give, and whether they are points. A partial or sparse index may lack documents that
+/// match, so it is not chosen without a hint.
+fn usable(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
+    let sparse = index.spec.get("sparse").is_some_and(|sparse| View::from(sparse).is_true());
+    let hidden = index.spec.get("hidden").is_some_and(|hidden| View::from(hidden).is_true());
+    if index.partial.is_some() || sparse || hidden || index.pattern.collation() != matcher.collation() {
+        return None;
+    }
+    ranges_of(index, matcher)
+}
+
+fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
+    let (path, direction) = index.pattern.fields().first()?;
+    let predicates = matcher.bounds_on(path);
+    let points = predicates.iter().find(|predicate| matches!(predicate, Predicate::Points(_)));
+    let predicate = points.or(predicates.first())?;
+    let ranges = predicate.key_ranges(*direction, index.pattern.collation());
+    Some((points.is_some(), ranges.into()))
+}
+
+fn hinted(collection: &Collection, matcher: &Matcher, hint: &Hint) -> Result<Access> {
+    let indexes = collection.indexes();
+    let found = indexes.iter().find(|index| match hint {
+        Hint::Name(name) => index.name == *name,
+        Hint::Key(pattern) => index.key_pattern() == *pattern,
+        Hint::Natural(_) => false,
+    });
+    let Some(index) = found else {
+        let hint = match hint {
+            Hint::Name(name) => format!("\"{name}\""),
+            Hint::Key(pattern) => text::document(pattern),
+            Hint::Natural(_) => "$natural".to_owned(),
+        };
+        return Err(CommandError::bad_value(format!(
+            "error processing query: ns={} hint provided does not correspond to an existing index: {hint}",
+            collection.ns
+        )));
+    };
+    let everything = || VecDeque::from([KeyRange { start: Vec::new(), end: vec![0xff; 2] }]);
+    let same_collation = index.pattern.collation() == matcher.collation();
+    let ranges = ranges_of(index, matcher).filter(|_| same_collation).map_or_else(everything, |(_, ranges)| ranges);
+    Ok(Access::Index { index: Arc::clone(index), ranges })
+}

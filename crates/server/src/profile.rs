@@ -1,0 +1,149 @@
+//! Every difference between server versions, one row per version. Code elsewhere asks the row, never the version.
+
+/// When the clock of `maxTimeMS` starts (facts/server.md 1.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DeadlineOrigin {
+    /// When the deadline is armed: time in a `failCommand` block is not counted.
+    Armed,
+    /// When the command started: a block as long as `maxTimeMS` makes it fail right after the block.
+    CommandStart,
+}
+
+/// What a server version does differently from another.
+#[derive(Debug)]
+pub struct Profile {
+    /// The name on the command line.
+    pub name: &'static str,
+    /// `buildInfo.version`.
+    pub version: &'static str,
+    /// `buildInfo.versionArray`.
+    pub version_array: [i32; 4],
+    /// `maxWireVersion` (facts/server.md 9).
+    pub max_wire_version: i32,
+    /// Whether `hello` exists and `helloOk` is answered (4.4.2).
+    pub hello: bool,
+    /// See [`DeadlineOrigin`].
+    pub deadline_origin: DeadlineOrigin,
+    /// `failCommand` with both `closeConnection` and `blockConnection`: whether it blocks first (facts/server.md 4.2).
+    pub fail_command_blocks_before_close: bool,
+    /// The text of an error made by `failCommand`.
+    pub fail_command_text: &'static str,
+    /// Whether `failAllCommands` is known to `failCommand`.
+    pub fail_all_commands: bool,
+    /// Replies name the statements that were answered from history (`retriedStmtIds`; facts/server.md 2.4).
+    pub retried_stmt_ids: bool,
+    /// Errors of a write that wrote nothing carry `NoWritesPerformed` (facts/server.md 3.5).
+    pub no_writes_performed: bool,
+    /// Code names and texts say "primary" and "writable" where older ones said "master".
+    pub primary_terms: bool,
+    /// `maxTimeMS is out of range` names the value and the range (facts/server.md 3.1).
+    pub max_time_text_names_range: bool,
+    /// Commands other than the handshake may come as `OP_QUERY`, and legacy writes are accepted.
+    pub legacy_opcodes: bool,
+    /// `drop` of a collection that does not exist succeeds (7.0).
+    pub drop_missing_is_ok: bool,
+    /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
+    pub execution_queues: bool,
+}
+
+/// 4.4.0, the version that the recorded replies come from.
+pub static V4_4: Profile = Profile {
+    name: "4.4",
+    version: "4.4.0",
+    version_array: [4, 4, 0, 0],
+    max_wire_version: 9,
+    hello: false,
+    deadline_origin: DeadlineOrigin::Armed,
+    fail_command_blocks_before_close: false,
+    fail_command_text: "Failing command due to 'failCommand' failpoint",
+    fail_all_commands: false,
+    retried_stmt_ids: false,
+    no_writes_performed: false,
+    primary_terms: false,
+    max_time_text_names_range: false,
+    legacy_opcodes: true,
+    drop_missing_is_ok: false,
+    execution_queues: false,
+};
+
+/// 7.0.
+pub static V7_0: Profile = Profile {
+    name: "7.0",
+    version: "7.0.14",
+    version_array: [7, 0, 14, 0],
+    max_wire_version: 21,
+    hello: true,
+    deadline_origin: DeadlineOrigin::CommandStart,
+    fail_command_blocks_before_close: true,
+    fail_command_text: "Failing command via 'failCommand' failpoint",
+    fail_all_commands: true,
+    retried_stmt_ids: true,
+    no_writes_performed: true,
+    primary_terms: true,
+    max_time_text_names_range: true,
+    legacy_opcodes: false,
+    drop_missing_is_ok: true,
+    execution_queues: false,
+};
+
+/// 8.0.
+pub static V8_0: Profile = Profile {
+    name: "8.0",
+    version: "8.0.4",
+    version_array: [8, 0, 4, 0],
+    max_wire_version: 25,
+    hello: true,
+    deadline_origin: DeadlineOrigin::CommandStart,
+    fail_command_blocks_before_close: true,
+    fail_command_text: "Failing command via 'failCommand' failpoint",
+    fail_all_commands: true,
+    retried_stmt_ids: true,
+    no_writes_performed: true,
+    primary_terms: true,
+    max_time_text_names_range: true,
+    legacy_opcodes: false,
+    drop_missing_is_ok: true,
+    execution_queues: true,
+};
+
+/// All profiles, oldest first.
+pub static PROFILES: [&Profile; 3] = [&V4_4, &V7_0, &V8_0];
+
+impl Profile {
+    /// The profile called `name`.
+    pub fn by_name(name: &str) -> Option<&'static Profile> {
+        PROFILES.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// The name of an error code under this version.
+    pub fn code_name(&self, code: i32) -> std::borrow::Cow<'static, str> {
+        match crate::error::codes::lookup(code) {
+            Some(row) if self.primary_terms => row.new_name.unwrap_or(row.name).into(),
+            Some(row) => row.name.into(),
+            None => format!("Location{code}").into(),
+        }
+    }
+
+    /// The text of an error that says this node takes no writes (10107, 13435).
+    pub fn not_primary_text(&self) -> &'static str {
+        if self.primary_terms { "not primary" } else { "not master" }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_names_follow_the_version() {
+        for (code, old, new) in [
+            (10107, "NotMaster", "NotWritablePrimary"),
+            (13435, "NotMasterNoSlaveOk", "NotPrimaryNoSecondaryOk"),
+            (50768, "Location50768", "NotARetryableWriteCommand"),
+            (50, "MaxTimeMSExpired", "MaxTimeMSExpired"),
+            (40415, "Location40415", "Location40415"),
+        ] {
+            assert_eq!((&*V4_4.code_name(code), &*V7_0.code_name(code)), (old, new));
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! The server as a whole: what its parts share, how it starts and how it stops.
+
+use std::collections::HashSet;
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use backfire_model::event::Observer;
+use bson::oid::ObjectId;
+use parking_lot::Mutex;
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio::sync::Notify;
+
+use crate::clock::Clock;
+use crate::commands::CommandTable;
+use crate::counters::Counters;
+use crate::cursors::Cursors;
+use crate::failpoints::{Entered, FailPoints};
+use crate::locks::{LockManager, TicketPool};
+use crate::net;
+use crate::net::connection::Connections;
+use crate::ops::OpRegistry;
+use crate::params::{Param, Params};
+use crate::profile::{Profile, V7_0};
+use crate::sessions::SessionCatalog;
+use crate::storage::catalog::Catalog;
+use crate::storage::memory::MemoryEngine;
+use crate::storage::Engine;
+use crate::topology::Topology;
+
+/// How a server is set up.
+#[derive(Clone)]
+pub struct ServerConfig {
+    /// The version it behaves like.
+    pub profile: &'static Profile,
+    /// Its address as clients reach it, `host:port`; part of the replica-set configuration.
+    pub address: String,
+    /// The replica set's name; `None` makes it a standalone.
+    pub set_name: Option<String>,
+    /// Whether `configureFailPoint` exists.
+    pub test_commands: bool,
+    /// How many connections it takes.
+    pub max_connections: usize,
+    /// Seed of everything random: ids of cursors and sessions, probabilities.
+    pub seed: u64,
+    /// The wall clock's time at the start, in milliseconds since 1970.
+    pub started_at_ms: i64,
+    /// Sees everything that happens to operations.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// The command line, for `getCmdLineOpts`.
+    pub argv: Vec<String>,
+}
+
+impl ServerConfig {
+    /// A replica set of one with test commands, profile 7.0.
+    pub fn new(address: impl Into<String>, started_at_ms: i64) -> Self {
+        Self {
+            profile: &V7_0,
+            address: address.into(),
+            set_name: Some("rs0".into()),
+            test_commands: true,
+            max_connections: 100_000,
+            seed: 1,
+            started_at_ms,
+            observer: None,
+            argv: vec!["backfire".into(), "serve".into()],
+        }
+    }
+}
+
+/// What all parts of a server share.
+pub struct Shared {
+    /// The version it behaves like.
+    pub profile: &'static Profile,
+    /// Wall time.
+    pub clock: Clock,
+    /// Parameters.
+    pub params: Params,
+    /// Fail points.
+    pub fail_points: FailPoints,
+    /// Running operations.
+    pub ops: OpRegistry,
+    /// Sessions.
+    pub sessions: SessionCatalog,
+    /// Locks.
+    pub locks: Arc<LockManager>,
+    /// Tickets for writes.
+    pub write_tickets: Arc<TicketPool>,
+    /// Tickets for reads.
+    pub read_tickets: Arc<TicketPool>,
+    /// Where data is kept.
+    pub engine: Arc<dyn Engine>,
+    /// Which collections there are.
+    pub catalog: Catalog,
+    /// Open cursors.
+    pub cursors: Cursors,
+    /// The replica set.
+    pub topology: Topology,
+    /// What was counted.
+    pub counters: Counters,
+    /// Open connections.
+    pub connections: Connections,
+    /// All commands, by name.
+    pub commands: CommandTable,
+    /// Sees everything that happens to operations.
+    pub observer: Option<Arc<dyn Observer>>,
+    /// The command line.
+    pub argv: Vec<String>,
+    rng: Mutex<ChaCha8Rng>,
+    shutting_down: AtomicBool,
+    shutdown: Notify,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("profile", &self.profile.name).field("address", &self.topology.address()).finish()
+    }
+}
+
+impl Shared {
+    /// The random generator.
+    pub fn rng(&self) -> &Mutex<ChaCha8Rng> {
+        &self.rng
+    }
+
+    /// A new object id: time, then random bytes.
+    pub fn new_object_id(&self) -> ObjectId {
+        let mut bytes = [0; 12];
+        bytes[..4].copy_from_slice(&((self.clock.now_ms() / 1000) as u32).to_be_bytes());
+        self.rng.lock().fill_bytes(&mut bytes[4..]);
+        ObjectId::from_bytes(bytes)
+    }
+
+    /// A new random UUID (version 4).
+    pub fn new_uuid(&self) -> uuid::Uuid {
+        uuid::Builder::from_random_bytes(self.rng.lock().random()).into_uuid()
+    }
+
+    /// What filters and expressions of a command that runs now are parsed with.
+    pub fn query_context(&self, collation: Option<crate::value::Collation>) -> crate::query::QueryContext {
+        let mut context = crate::query::QueryContext::new(self.clock.now()).with_collation(collation);
+        context.cluster_time = self.topology.is_replica_set().then(|| self.topology.last_op_time());
+        context.seed = self.rng.lock().random();
+        context
+    }
+
+    /// Evaluates a fail point that has no data to look at.
+    pub fn passes(&self, name: &'static str) -> Option<Entered> {
+        self.fail_points.get(name).enter_any(&self.rng)
+    }
+
+    /// Whether the server stops.
+    pub fn is_shutting_down(&self) -> bool {
+        self.shutting_down.load(Ordering::Acquire)
+    }
+
+    /// Resolves when the server begins to stop.
+    pub async fn shutdown_begun(&self) {
+        loop {
+            let begun = self.shutdown.notified();
+            if self.is_shutting_down() {
+                return;
+            }
+            begun.await;
+        }
+    }
+}
+
+/// A running server. Clones are handles of the same server.
+#[derive(Debug, Clone)]
+pub struct Server {
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    /// A server on a new memory engine. Must be called within a tokio runtime, whose clock it uses.
+    pub fn new(config: ServerConfig) -> Self {
+        Self::on_engine(config, Arc::new(MemoryEngine::default()))
+    }
+
+    /// A server on `engine`.
+    pub fn on_engine(config: ServerConfig, engine: Arc<dyn Engine>) -> Self {
+        let clock = Clock::starting_at(config.started_at_ms);
+        let params = Params::default();
+        params.force(Param::EnableTestCommands, i64::from(config.test_commands));
+        let mut rng = ChaCha8Rng::seed_from_u64(config.seed);
+        let process_id = ObjectId::from_bytes(rng.random());
+        let catalog = Catalog::new(Arc::clone(&engine), &mut rng);
+        let sessions = SessionCatalog::new(Arc::clone(&engine), &catalog);
+        let shared = Arc::new(Shared {
+            profile: config.profile,
+            topology: Topology::new(config.set_name, config.address, process_id, &clock),
+            clock,
+            write_tickets: TicketPool::new(params.get(Param::WriteTickets)),
+            read_tickets: TicketPool::new(params.get(Param::ReadTickets)),
+            params,
+            fail_points: FailPoints::default(),
+            ops: OpRegistry::default(),
+            sessions,
+            locks: Arc::default(),
+            engine,
+            catalog,
+            cursors: Cursors::default(),
+            counters: Counters::default(),
+            connections: Connections::new(config.max_connections),
+            commands: CommandTable::new(config.profile, config.test_commands),
+            observer: config.observer,
+            argv: config.argv,
+            rng: Mutex::new(rng),
+            shutting_down: AtomicBool::new(false),
+            shutdown: Notify::new(),
+        });
+        Self { shared }
+    }
+
+    /// What the server's parts share.
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Serves connections from `listener` until `shutdown` resolves; then stops as [`Server::stop`] does.
+    ///
+    /// # Errors
+    /// When the listener fails for good.
+    pub async fn run(&self, listener: TcpListener, shutdown: impl Future<Output = ()>) -> std::io::Result<()> {
+        let housekeeping = tokio::spawn(housekeeping(Arc::clone(&self.shared)));
+        let result = tokio::select! {
+            result = net::accept(&self.shared, listener) => result,
+            () = shutdown => Ok(()),
+        };
+        self.stop().await;
+        housekeeping.abort();
+        result
+    }
+
+    /// Starts the periodic work of a server that is used without [`Server::run`].
+    pub fn spawn_housekeeping(&self) -> tokio::task::JoinHandle<()> {
+        tokio::spawn(housekeeping(Arc::clone(&self.shared)))
+    }
+
+    /// Serves one connection, whatever carries it. `peer` is what the server calls the other side.
+    pub async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static, peer: String) {
+        net::connection::serve(Arc::clone(&self.shared), stream, peer).await;
+    }
+
+    /// Begins to stop: operations end with 11600 at their next interrupt point, connections are closed. Waits, for a
+    /// bounded time, until they are.
+    pub async fn stop(&self) {
+        const PATIENCE: Duration = Duration::from_secs(5);
+        self.shared.shutting_down.store(true, Ordering::Release);
+        self.shared.shutdown.notify_waiters();
+        self.shared.ops.all().iter().for_each(|op| op.wake());
+        let _ = tokio::time::timeout(PATIENCE, self.shared.connections.all_closed()).await;
+    }
+}
+
+/// Elections, expiry of sessions, cursors and TTL documents.
+async fn housekeeping(shared: Arc<Shared>) {
+    const TICK: Duration = Duration::from_millis(500);
+    let mut next_refresh = tokio::time::Instant::now();
+    loop {
+        tokio::time::sleep(TICK).await;
+        let now = tokio::time::Instant::now();
+        if shared.topology.election_due().is_some_and(|due| due <= now) {
+            shared.topology.elect();
+        }
+        let idle = Duration::from_millis(shared.params.get(Param::CursorTimeoutMillis) as u64);
+        shared.cursors.expire(idle);
+        if now >= next_refresh {
+            let every = shared.params.get(Param::SessionRefreshMillis) as u64;
+            next_refresh = now + Duration::from_millis(every);
+            let in_use: HashSet<_> = shared.ops.all().iter().filter_map(|op| op.view().lsid).collect();
+            let gone = shared.sessions.refresh(&shared.params, &in_use);
+            shared.cursors.kill_of_sessions(&gone.into_iter().collect());
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! What the server remembers of an executed statement, and how a replay is answered from it (facts/server.md 2.4).
+
+use bson::{Bson, Document, doc};
+use bson::raw::RawDocumentBuf;
+
+/// A statement that was executed under a (session, txnNumber, stmtId).
+#[derive(Debug, Clone, PartialEq)]
+pub enum StatementRecord {
+    /// An insert.
+    Insert,
+    /// A delete of one document.
+    Delete,
+    /// An update that changed a document.
+    Update,
+    /// An upsert that inserted; its `_id`.
+    Upsert(Box<Bson>),
+    /// A findAndModify; it keeps an image.
+    FindAndModify(Box<FindAndModifyRecord>),
+}
+
+/// What a findAndModify leaves behind.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FindAndModifyRecord {
+    /// What it did.
+    pub kind: FindAndModifyKind,
+    /// The whole document before or after; for an upsert the inserted document.
+    pub image: RawDocumentBuf,
+    /// The oplog entry, which error texts show (40606 and following).
+    pub oplog_entry: Document,
+}
+
+/// What a findAndModify did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FindAndModifyKind {
+    /// Removed a document; the image is the document.
+    Remove,
+    /// Updated a document; the image is the document before.
+    UpdateKeptBefore,
+    /// Updated a document; the image is the document after.
+    UpdateKeptAfter,
+    /// Inserted a document.
+    Upsert,
+}
+
+/// The answer to "was this statement executed before?".
+#[derive(Debug, Clone, PartialEq)]
+pub enum Executed {
+    /// No.
+    No,
+    /// Yes, and this is what it did.
+    Yes(StatementRecord),
+}
+
+impl StatementRecord {
+    /// The record as it is stored.
+    pub fn to_document(&self) -> Document {
+        match self {
+            StatementRecord::Insert => doc! { "k": "i" },
+            StatementRecord::Delete => doc! { "k": "d" },
+            StatementRecord::Update => doc! { "k": "u" },
+            StatementRecord::Upsert(id) => doc! { "k": "s", "id": (**id).clone() },
+            StatementRecord::FindAndModify(record) => doc! {
+                "k": "f",
+                "op": record.kind.letter(),
+                "image": Document::try_from(record.image.clone()).unwrap_or_default(),
+                "entry": record.oplog_entry.clone(),
+            },
+        }
+    }
+
+    /// Reads a stored record; `None` when it is damaged.
+    pub fn from_document(document: &Document) -> Option<Self> {
+        Some(match document.get_str("k").ok()? {
+            "i" => StatementRecord::Insert,
+            "d" => StatementRecord::Delete,
+            "u" => StatementRecord::Update,
+            "s" => StatementRecord::Upsert(Box::new(document.get("id")?.clone())),
+            "f" => StatementRecord::FindAndModify(Box::new(FindAndModifyRecord {
+                kind: FindAndModifyKind::from_letter(document.get_str("op").ok()?)?,
+                image: RawDocumentBuf::try_from(document.get_document("image").ok()?).ok()?,
+                oplog_entry: document.get_document("entry").ok()?.clone(),
+            })),
+            _ => return None,
+        })
+    }
+}
+
+impl FindAndModifyKind {
+    fn letter(self) -> &'static str {
+        match self {
+            FindAndModifyKind::Remove => "d",
+            FindAndModifyKind::UpdateKeptBefore => "b",
+            FindAndModifyKind::UpdateKeptAfter => "a",
+            FindAndModifyKind::Upsert => "s",
+        }
+    }
+
+    fn from_letter(letter: &str) -> Option<Self> {
+        [Self::Remove, Self::UpdateKeptBefore, Self::UpdateKeptAfter, Self::Upsert]
+            .into_iter()
+            .find(|kind| kind.letter() == letter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bson::rawdoc;
+
+    #[test]
+    fn records_round_trip() {
+        let modify = |kind| {
+            StatementRecord::FindAndModify(Box::new(FindAndModifyRecord {
+                kind,
+                image: rawdoc! { "_id": 1 },
+                oplog_entry: doc! { "op": "u" },
+            }))
+        };
+        for record in [
+            StatementRecord::Insert,
+            StatementRecord::Delete,
+            StatementRecord::Update,
+            StatementRecord::Upsert(Box::new(Bson::Int32(5))),
+            modify(FindAndModifyKind::Remove),
+            modify(FindAndModifyKind::UpdateKeptBefore),
+            modify(FindAndModifyKind::UpdateKeptAfter),
+            modify(FindAndModifyKind::Upsert),
+        ] {
+            assert_eq!(StatementRecord::from_document(&record.to_document()), Some(record));
+        }
+        assert_eq!(StatementRecord::from_document(&doc! { "k": "?" }), None);
+    }
+}

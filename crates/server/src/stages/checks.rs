@@ -1,0 +1,119 @@
+//! Stage *command checks*: what can be refused before anything is done (facts/server.md 1.1 steps 8 to 11).
+
+use std::collections::HashSet;
+
+use crate::commands::{CommandSpec, PrimaryRule};
+use crate::error::{CommandError, Result};
+use crate::net::Request;
+use crate::ops::Op;
+use crate::stages::session_fields::SessionFields;
+use crate::value::View;
+
+/// The longest database name.
+const DATABASE_NAME_MAX_BYTES: usize = 63;
+
+/// Whether the database's name is one.
+///
+/// # Errors
+/// 73.
+pub fn database_name(name: &str) -> Result<()> {
+    if let Some(bad) = name.chars().find(|c| matches!(c, '.' | ' ' | '"' | '\\' | '/' | '$' | '\0')) {
+        return Err(CommandError::new(73, format!("'{bad}' is an invalid character in a database name")));
+    }
+    if name.is_empty() || name.len() > DATABASE_NAME_MAX_BYTES {
+        return Err(CommandError::new(73, format!("Invalid database name: '{name}'")));
+    }
+    Ok(())
+}
+
+/// Whether a `txnNumber` may come with this command.
+///
+/// # Errors
+/// 50768 for a command that is not a retryable write; 115 for a multi-document transaction, which this server does not
+/// have (docs/differences.md).
+pub fn session_options(spec: &CommandSpec, fields: &SessionFields) -> Result<()> {
+    if fields.autocommit == Some(false) {
+        return Err(CommandError::new(
+            115,
+            "multi-document transactions are not supported by this server: it has retryable writes only",
+        ));
+    }
+    if fields.txn_number.is_some() && !spec.retryable_write {
+        return Err(CommandError::new(
+            50768,
+            format!(
+                "txnNumber may only be provided for multi-document transactions and retryable write commands. \
+                 autocommit:false was not provided, and {} is not a retryable write command.",
+                spec.name()
+            ),
+        ));
+    }
+    Ok(())
+}
+
+/// Looks through the top-level fields that every command may have.
+///
+/// # Errors
+/// 9 for a field given twice, 72 for fields that clients may not use.
+pub fn generic_fields(request: &Request) -> Result<()> {
+    let mut seen = HashSet::new();
+    for (name, _) in request.document().iter().filter_map(std::result::Result::ok) {
+        let name = name.as_str();
+        if !seen.insert(name) {
+            return Err(CommandError::failed_to_parse(format!(
+                "Parsed command object contains duplicate top level key: {name}"
+            )));
+        }
+        match name {
+            "$maxTimeMS" => {
+                return Err(CommandError::new(72, "no such command option $maxTimeMs; use maxTimeMS instead"));
+            }
+            "maxTimeMSOpOnly" => {
+                return Err(CommandError::new(72, "Can not specify maxTimeMSOpOnly for non internal clients"));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Whether this node, in its present state, runs the command.
+///
+/// # Errors
+/// 10107 for a write, 13435 for a read that did not allow it.
+pub fn primary(op: &Op, spec: &CommandSpec, request: &Request) -> Result<()> {
+    if op.shared.topology.is_primary() {
+        return Ok(());
+    }
+    let text = op.shared.profile.not_primary_text();
+    match spec.primary {
+        PrimaryRule::Anywhere => Ok(()),
+        PrimaryRule::Required => Err(CommandError::new(10107, text)),
+        PrimaryRule::UnlessSecondaryOk if secondary_ok(request) => Ok(()),
+        PrimaryRule::UnlessSecondaryOk => {
+            Err(CommandError::new(13435, format!("{text} and {}", if op.shared.profile.primary_terms { "secondaryOk=false" } else { "slaveOk=false" })))
+        }
+    }
+}
+
+fn secondary_ok(request: &Request) -> bool {
+    let mode = request.get("$readPreference").and_then(View::as_document).and_then(|preference| preference.get("mode"));
+    matches!(mode.and_then(View::as_str), Some("primaryPreferred" | "secondary" | "secondaryPreferred" | "nearest"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn database_names_are_checked() {
+        for (name, text) in [
+            ("a.b", Some("'.' is an invalid character in a database name")),
+            ("a b", Some("' ' is an invalid character in a database name")),
+            ("", Some("Invalid database name: ''")),
+            ("test", None),
+        ] {
+            assert_eq!(database_name(name).err().map(|error| error.message), text.map(str::to_owned));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Stage *engine*: stalls, write conflicts, and the one commit of data and retry history (facts/server.md 2, 7.2).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backfire_model::Namespace;
+use backfire_model::event::{ServerEvent, Wait};
+use bson::{Bson, Document};
+
+use crate::counters::bump;
+use crate::error::{CommandError, Result};
+use crate::failpoints::Entered;
+use crate::failpoints::table::{ON_PRIMARY_TRANSACTIONAL_WRITE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE};
+use crate::ops::Op;
+use crate::sessions::{CheckedOut, StatementRecord};
+use crate::storage::Transaction;
+use crate::storage::collection::WriteError;
+use crate::value::text;
+
+/// How long the `attempt`-th conflict in a row is slept off: not at all at first, then longer and longer.
+pub fn conflict_back_off(attempt: u32) -> Option<Duration> {
+    match attempt {
+        0..4 => None,
+        4..10 => Some(Duration::from_millis(1)),
+        10..100 => Some(Duration::from_millis(5)),
+        100..200 => Some(Duration::from_millis(10)),
+        _ => Some(Duration::from_millis(100)),
+    }
+}
+
+/// A write that meets conflicts until it goes through.
+#[derive(Debug, Default)]
+pub struct ConflictLoop {
+    attempts: u32,
+    noted: bool,
+}
+
+impl ConflictLoop {
+    /// The write met a conflict: counts it and sleeps. The sleep does not look for interrupts; whether the caller does
+    /// depends on the locks it takes anew.
+    pub async fn met(&mut self, op: &Op) {
+        bump(&op.shared.counters.write_conflicts);
+        op.view().write_conflicts += 1;
+        if !self.noted {
+            self.noted = true;
+            // The wait is over when the write goes through; see `passed`.
+            let _ = op.note_wait(Wait::WriteConflict);
+        }
+        match conflict_back_off(self.attempts) {
+            Some(time) => op.wait_uninterruptibly(tokio::time::sleep(time)).await,
+            None => tokio::task::yield_now().await,
+        }
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    /// The write went through, or failed for another reason.
+    pub fn passed(&mut self, op: &Op) {
+        if std::mem::take(&mut self.noted) {
+            op.observe(|id, write| ServerEvent::Resumed { op: id, write, wait: Wait::WriteConflict });
+        }
+        self.attempts = 0;
+    }
+}
+
+/// Whether a stall's data, `{namespace, appName}`, is about this operation.
+fn concerns(data: &Document, op: &Op, ns: &Namespace) -> bool {
+    let namespace = data.get_str("namespace").map_or(true, |wanted| wanted == ns.to_string());
+    namespace && data.get_str("appName").map_or(true, |wanted| Some(wanted) == op.connection.app_name().as_deref())
+}
+
+async fn over(entered: &Entered) {
+    let time = match entered.data.get("blockTimeMS") {
+        Some(Bson::Int32(millis)) => Some(i64::from(*millis)),
+        Some(Bson::Int64(millis)) => Some(*millis),
+        Some(Bson::Double(millis)) => Some(*millis as i64),
+        _ => None,
+    };
+    match time.and_then(|millis| u64::try_from(millis).ok()) {
+        Some(millis) => {
+            let _ = tokio::time::timeout(Duration::from_millis(millis), entered.until_changed()).await;
+        }
+        None => entered.until_changed().await,
+    }
+}
+
+/// `stallInterruptible`: with ticket and locks, before the engine work.
+///
+/// # Errors
+/// Those of an interrupt.
+pub async fn stall_interruptibly(op: &Op, ns: &Namespace) -> Result<()> {
+    let point = op.shared.fail_points.get(STALL_INTERRUPTIBLE);
+    if let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) {
+        let note = op.note_wait(Wait::InterruptibleStall);
+        op.view().msg = Some(STALL_INTERRUPTIBLE);
+        let waited = op.wait(over(&entered)).await;
+        op.view().msg = None;
+        waited?;
+        note.over();
+    }
+    Ok(())
+}
+
+/// `stallInEngine`: the transaction has written and not committed, and nothing is looked at until the stall is over.
+/// What is stalled here commits afterwards: a write that has its locks is not asked again (facts/server.md 7.2).
+async fn stall(op: &Op, ns: &Namespace) {
+    let point = op.shared.fail_points.get(STALL_IN_ENGINE);
+    if let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) {
+        let note = op.note_wait(Wait::EngineStall);
+        op.view().msg = Some(STALL_IN_ENGINE);
+        op.wait_uninterruptibly(over(&entered)).await;
+        op.view().msg = None;
+        note.over();
+    }
+}
+
+/// What a transaction has done, for the history and for events.
+#[derive(Debug)]
+pub struct Done {
+    /// The statements that must not be executed again, if the write is retryable.
+    pub statements: Vec<(i32, StatementRecord)>,
+    /// How many documents were written.
+    pub documents: u32,
+    /// `_id` of the first.
+    pub first_id: Bson,
+}
+
+/// Commits a transaction that has written `done` to `ns`, with the retry history in the same commit.
+///
+/// # Errors
+/// A conflict, or what a fail point wants instead of the commit; the transaction is undone then.
+pub async fn commit(
+    op: &Arc<Op>,
+    ns: &Namespace,
+    mut transaction: Box<dyn Transaction>,
+    session: Option<&CheckedOut>,
+    done: Done,
+) -> std::result::Result<(), WriteError> {
+    let op_time = op.shared.topology.next_op_time(&op.shared.clock);
+    let staged = match session.filter(|_| !done.statements.is_empty()) {
+        Some(session) => Some((session, session.stage(&mut *transaction, done.statements, op_time, op.shared.clock.now())?)),
+        None => None,
+    };
+    stall(op, ns).await;
+    if staged.is_some() {
+        before_retryable_commit(op, ns)?;
+    }
+    op.note_commit(transaction.commit());
+    if let Some((session, staged)) = staged {
+        session.committed(staged);
+    }
+    op.observe(|id, write| ServerEvent::Committed {
+        op: id,
+        write,
+        documents: done.documents,
+        first_id: text::value((&done.first_id).into()),
+    });
+    Ok(())
+}
+
+/// `onPrimaryTransactionalWrite` (facts/server.md 2.10): the write commits and the client never hears of it; or, with
+/// `failBeforeCommitExceptionCode`, it does not commit.
+fn before_retryable_commit(op: &Op, ns: &Namespace) -> Result<()> {
+    let Some(entered) = op.shared.passes(ON_PRIMARY_TRANSACTIONAL_WRITE) else { return Ok(()) };
+    if entered.data.get("closeConnection").is_none_or(|value| crate::value::View::from(value).is_true()) {
+        op.drop_reply();
+    }
+    let code = match entered.data.get("failBeforeCommitExceptionCode") {
+        Some(Bson::Int32(code)) => *code,
+        Some(Bson::Int64(code)) => *code as i32,
+        Some(Bson::Double(code)) => *code as i32,
+        _ => return Ok(()),
+    };
+    let write = op.write_identity();
+    Err(CommandError::new(
+        code,
+        format!("Failing write for {write} due to failpoint. The write to {ns} must not be reflected."),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn back_off_is_that_of_the_facts() {
+        let millis = |attempt| conflict_back_off(attempt).map(|time| time.as_millis());
+        for (attempt, expected) in
+            [(0, None), (3, None), (4, Some(1)), (9, Some(1)), (10, Some(5)), (99, Some(5)), (100, Some(10)), (199, Some(10)), (200, Some(100)), (9999, Some(100))]
+        {
+            assert_eq!(millis(attempt), expected, "attempt {attempt}");
+        }
+    }
+}

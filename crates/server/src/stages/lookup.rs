@@ -1,0 +1,32 @@
+//! Stage *lookup*: which command it is, and whether it may run on this database.
+
+use crate::commands::CommandSpec;
+use crate::error::{CommandError, Result};
+use crate::net::Request;
+use crate::ops::Op;
+
+/// Finds the command.
+///
+/// # Errors
+/// 59 for an unknown one.
+pub fn command(op: &Op, request: &Request) -> Result<&'static CommandSpec> {
+    let name = request.command_name();
+    let spec = op
+        .shared
+        .commands
+        .find(name)
+        .ok_or_else(|| CommandError::new(59, format!("no such command: '{name}'")))?;
+    op.view().kind = spec.kind;
+    Ok(spec)
+}
+
+/// Refuses a command of the `admin` database elsewhere.
+///
+/// # Errors
+/// 13.
+pub fn admin_only(spec: &CommandSpec, database: &str) -> Result<()> {
+    if spec.admin_only && database != "admin" {
+        return Err(CommandError::new(13, format!("{} may only be run against the admin database.", spec.name())));
+    }
+    Ok(())
+}

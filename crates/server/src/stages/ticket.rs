@@ -1,0 +1,36 @@
+//! Stage *ticket*: one of a limited number of places in the engine (facts/server.md 7.1).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backfire_model::event::Wait;
+
+use crate::error::Result;
+use crate::locks::tickets::Request;
+use crate::locks::{Ticket, TicketPool};
+use crate::ops::Op;
+use crate::params::Param;
+
+/// Takes a ticket. The wait sleeps in slices and looks for interrupts only between them, so a deadline or a kill is
+/// noticed up to one slice late, as on the real server. The wait is not shown as `waitingForLock`.
+///
+/// # Errors
+/// Those of an interrupt.
+pub async fn take(op: &Op, pool: &Arc<TicketPool>) -> Result<Ticket> {
+    let mut queued = match pool.request() {
+        Request::Ticket(ticket) => return Ok(ticket),
+        Request::Queued(queued) => queued,
+    };
+    let slice = Duration::from_millis(op.shared.params.get(Param::LabTicketWaitSliceMillis) as u64);
+    let note = op.note_wait(Wait::Ticket);
+    loop {
+        tokio::select! {
+            biased;
+            ticket = queued.granted() => {
+                note.over();
+                return Ok(ticket);
+            }
+            () = tokio::time::sleep(slice) => op.check_interrupt()?,
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What the write commands share: their batches, their results, and the reply made of them.
+
+pub mod prepare;
+pub mod results;
+
+pub use results::{WriteKind, WriteResults};

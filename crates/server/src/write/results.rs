@@ -1,0 +1,141 @@
+//! The result of a write command and its reply (facts/server.md 11.1, 11.2).
+
+use bson::raw::{CString, RawArrayBuf, RawDocumentBuf, cstr};
+use bson::{Bson, Document, doc};
+
+use crate::commands::Reply;
+use crate::error::{Categories, CommandError};
+use crate::server::Shared;
+use crate::stages::reply::append_document;
+use crate::value::view::to_raw;
+
+/// Which write command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WriteKind {
+    /// `insert`.
+    Insert,
+    /// `update`: its reply has `nModified` and `upserted`.
+    Update,
+    /// `delete`.
+    Delete,
+}
+
+/// What the statements did so far.
+#[derive(Debug)]
+pub struct WriteResults {
+    kind: WriteKind,
+    /// `n`.
+    pub n: i64,
+    /// `nModified`.
+    pub modified: i64,
+    upserted: Vec<(i32, Bson)>,
+    errors: Vec<(i32, CommandError)>,
+    retried: Vec<i32>,
+}
+
+/// Texts of `writeErrors` become empty beyond this much text and this many errors.
+const ERROR_TEXT_MAX_BYTES: usize = 1024 * 1024;
+const ERROR_TEXT_MIN_ERRORS: usize = 2;
+
+impl WriteResults {
+    /// Nothing done yet.
+    pub fn new(kind: WriteKind) -> Self {
+        Self { kind, n: 0, modified: 0, upserted: Vec::new(), errors: Vec::new(), retried: Vec::new() }
+    }
+
+    /// Statement `index` inserted a document by upsert.
+    pub fn upserted(&mut self, index: usize, id: Bson) {
+        self.n += 1;
+        self.upserted.push((index as i32, id));
+    }
+
+    /// Statement `index` was answered from history.
+    pub fn retried(&mut self, statement: i32) {
+        self.retried.push(statement);
+    }
+
+    /// How many statements were answered from history.
+    pub fn retried_count(&self) -> u32 {
+        self.retried.len() as u32
+    }
+
+    /// Statement `index` failed. Goes on (`Ok`) or ends the whole command (`Err`): an interruption is never a
+    /// `writeErrors` entry, whatever was committed before it (facts/server.md 3.3).
+    ///
+    /// # Errors
+    /// The same error, when it ends the command.
+    pub fn failed(&mut self, index: usize, error: CommandError) -> Result<(), CommandError> {
+        if error.categories().has(Categories::INTERRUPTION) {
+            return Err(error);
+        }
+        self.errors.push((index as i32, error));
+        Ok(())
+    }
+
+    /// Whether any statement failed.
+    pub fn has_errors(&self) -> bool {
+        !self.errors.is_empty()
+    }
+
+    /// The reply.
+    pub fn reply(self, shared: &Shared, unacknowledged: bool) -> Reply {
+        let mut fields = RawDocumentBuf::new();
+        if unacknowledged {
+            return Reply::new(fields);
+        }
+        append_number(&mut fields, cstr!("n"), self.n);
+        if self.kind == WriteKind::Update {
+            append_number(&mut fields, cstr!("nModified"), self.modified);
+            if !self.upserted.is_empty() {
+                let entries = self.upserted.iter().filter_map(|(index, id)| to_raw(&doc! { "index": *index, "_id": id.clone() }).ok());
+                fields.append(cstr!("upserted"), entries.collect::<RawArrayBuf>());
+            }
+        }
+        if !self.errors.is_empty() {
+            let mut text = 0;
+            let mut entries = RawArrayBuf::new();
+            for (at, (index, error)) in self.errors.iter().enumerate() {
+                text += error.message.len();
+                let silent = text > ERROR_TEXT_MAX_BYTES && at >= ERROR_TEXT_MIN_ERRORS;
+                entries.push(error_entry(*index, error, silent));
+            }
+            fields.append(cstr!("writeErrors"), entries);
+        }
+        if shared.topology.is_replica_set() {
+            append_document(&mut fields, cstr!("opTime"), Some(&shared.topology.op_time_document()));
+            fields.append(cstr!("electionId"), shared.topology.election_id());
+        }
+        if shared.profile.retried_stmt_ids && !self.retried.is_empty() {
+            fields.append(cstr!("retriedStmtIds"), self.retried.iter().copied().collect::<RawArrayBuf>());
+        }
+        Reply::new(fields)
+    }
+}
+
+/// `{index, code, [extra], errmsg}`; there is no `codeName`.
+fn error_entry(index: i32, error: &CommandError, silent: bool) -> RawDocumentBuf {
+    let mut entry = RawDocumentBuf::new();
+    entry.append(cstr!("index"), index);
+    entry.append(cstr!("code"), error.code);
+    if let Some(extra) = &error.extra {
+        append_fields(&mut entry, extra);
+    }
+    entry.append(cstr!("errmsg"), if silent { "" } else { error.message.as_str() });
+    entry
+}
+
+fn append_fields(entry: &mut RawDocumentBuf, fields: &Document) {
+    for (name, value) in fields {
+        if let (Ok(name), Ok(value)) = (CString::try_from(name.as_str()), bson::RawBson::try_from(value.clone())) {
+            entry.append(name, value);
+        }
+    }
+}
+
+/// Appends a count: an int where it fits.
+pub fn append_number(fields: &mut RawDocumentBuf, name: &bson::raw::CStr, number: i64) {
+    match i32::try_from(number) {
+        Ok(number) => fields.append(name, number),
+        Err(_) => fields.append(name, number),
+    }
+}

@@ -1,0 +1,178 @@
+//! Replies recorded from a real mongod 4.4.0, replayed against the 4.4 profile.
+//!
+//! Everything must be equal, the order of fields included, but for what no two runs have in common: times, ids, hosts.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use backfire_tests::{Lab, Wire, shared};
+use bson::{Bson, Document};
+use regex::Regex;
+
+/// Fields whose value differs from run to run.
+const MASKED: &[&str] = &[
+    "$clusterTime", "operationTime", "opTime", "electionId", "topologyVersion", "host", "pid", "connectionId", "client", "desc",
+    "opid", "currentOpTime", "microsecs_running", "secs_running", "localTime", "lastWrite", "ts", "t", "wall", "ui", "uuid", "you",
+    "me", "hosts", "primary", "setVersion", "locks", "lockStats", "flowControlStats", "numYields", "waitingForLatch",
+    "lastWriteDate", "lastWriteOpTime", "prevOpTime", "count", "timesEntered", "payload",
+];
+
+/// Commands whose replies describe a machine or a build.
+const LEFT_OUT: &[&str] = &["serverStatus", "buildInfo", "hostInfo", "getCmdLineOpts", "replSetGetStatus"];
+
+fn mask(value: &Bson, texts: &[(Regex, &str)]) -> Bson {
+    match value {
+        Bson::Document(document) => Bson::Document(mask_document(document, texts)),
+        Bson::Array(array) => Bson::Array(array.iter().map(|value| mask(value, texts)).collect()),
+        Bson::ObjectId(id) if !id.to_hex().starts_with("01234567") => Bson::String("an ObjectId".into()),
+        Bson::String(text) => {
+            Bson::String(texts.iter().fold(text.clone(), |text, (pattern, with)| pattern.replace_all(&text, *with).into_owned()))
+        }
+        other => other.clone(),
+    }
+}
+
+fn mask_document(document: &Document, texts: &[(Regex, &str)]) -> Document {
+    document
+        .iter()
+        .map(|(name, value)| {
+            let is_cursor_id = name == "id" && matches!(value, Bson::Int64(id) if *id != 0);
+            let is_session_id = name == "id" && matches!(value, Bson::Binary(_));
+            let masked = MASKED.contains(&name.as_str()) || is_cursor_id || is_session_id;
+            (name.clone(), if masked { Bson::String("masked".into()) } else { mask(value, texts) })
+        })
+        .collect()
+}
+
+/// Equality that sees the order of fields and the types of numbers.
+fn same(one: &Bson, other: &Bson) -> bool {
+    match (one, other) {
+        (Bson::Document(one), Bson::Document(other)) => {
+            one.len() == other.len()
+                && one.iter().zip(other).all(|((name, value), (other_name, other))| name == other_name && same(value, other))
+        }
+        (Bson::Array(one), Bson::Array(other)) => one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b)),
+        _ => one == other,
+    }
+}
+
+struct Case<'a> {
+    lab: &'a Lab,
+    connections: HashMap<String, Wire>,
+    started: HashMap<String, String>,
+    texts: Vec<(Regex, &'static str)>,
+    failures: Vec<String>,
+    compared: usize,
+}
+
+impl Case<'_> {
+    fn connection(&mut self, name: &str) -> &mut Wire {
+        let lab = self.lab;
+        self.connections.entry(name.to_owned()).or_insert_with(|| lab.connect())
+    }
+
+    async fn send(&mut self, step: &Document, command: &Document) {
+        let db = step.get_str("db").expect("a step names its database");
+        let sequences = step.get_document("sequences").map_or_else(
+            |_| Vec::new(),
+            |sequences| {
+                let documents = |list: &Bson| {
+                    list.as_array().into_iter().flatten().filter_map(Bson::as_document).cloned().collect::<Vec<_>>()
+                };
+                sequences.iter().map(|(name, list)| (name.clone(), documents(list))).collect()
+            },
+        );
+        let name = step.get_str("conn").expect("a step names its connection").to_owned();
+        self.connection(&name).send(db, command.clone(), &sequences).await;
+    }
+
+    async fn step(&mut self, index: usize, step: &Document) {
+        let mut reply = None;
+        let mut command_name = String::new();
+        if let Ok(command) = step.get_document("run") {
+            command_name = command.keys().next().cloned().unwrap_or_default();
+            self.send(step, command).await;
+            reply = Some(self.receive(step.get_str("conn").expect("named")).await);
+        } else if let Ok(name) = step.get_str("start") {
+            let command = step.get_document("cmd").expect("a start has a command");
+            self.started.insert(name.to_owned(), step.get_str("conn").expect("named").to_owned());
+            self.send(step, command).await;
+            tokio::time::sleep(Duration::from_millis(150)).await;
+        } else if let Ok(name) = step.get_str("join") {
+            let connection = self.started[name].clone();
+            reply = Some(self.receive(&connection).await);
+        } else if let Ok(name) = step.get_str("close") {
+            self.connections.remove(name);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        } else if let Ok(millis) = step.get_i32("sleep_ms") {
+            tokio::time::sleep(Duration::from_millis(millis as u64)).await;
+        }
+        let (Ok(expected), Some(reply)) = (step.get_document("reply"), reply) else { return };
+        if LEFT_OUT.contains(&command_name.as_str()) {
+            return;
+        }
+        self.compared += 1;
+        let (expected, got) = (mask_document(expected, &self.texts), mask_document(&reply, &self.texts));
+        if !same(&Bson::Document(expected.clone()), &Bson::Document(got.clone())) {
+            self.failures.push(format!("step {index}: {step}\n    recorded {expected}\n    answered {got}"));
+        }
+    }
+
+    async fn receive(&mut self, connection: &str) -> Document {
+        let reply = self.connection(connection).reply().await;
+        if reply.is_none() {
+            self.connections.remove(connection);
+        }
+        reply.unwrap_or_else(|| bson::doc! { "$connectionClosed": true })
+    }
+}
+
+/// Plays every case of a file on a fresh server each. `only` picks cases by name.
+async fn replay(file: &str) {
+    let Some(folder) = shared::folder("golden") else { return };
+    let text = std::fs::read_to_string(folder.join(file)).expect("the recording is readable");
+    let json: serde_json::Value = serde_json::from_str(&text).expect("the recording is JSON");
+    let Bson::Document(cases) = Bson::try_from(json).expect("the recording is extended JSON") else { panic!("not an object") };
+    let mut report = Vec::new();
+    let mut compared = 0;
+    for (name, steps) in &cases {
+        let lab = Lab::new();
+        let texts = vec![
+            (Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").expect("valid"), "a UUID"),
+            (Regex::new(r"Timestamp\(\d+, \d+\)").expect("valid"), "a Timestamp"),
+            (Regex::new(r"new Date\(\d+\)").expect("valid"), "a Date"),
+            // The recorded server's term; every election of the recording moved it.
+            (Regex::new(r"a Timestamp, t: \d+").expect("valid"), "a Timestamp, t: a term"),
+        ];
+        let (connections, started) = (HashMap::new(), HashMap::new());
+        let mut case = Case { lab: &lab, connections, started, texts, failures: Vec::new(), compared: 0 };
+        for (index, step) in steps.as_array().expect("a case is a list").iter().enumerate() {
+            case.step(index, step.as_document().expect("a step is an object")).await;
+        }
+        compared += case.compared;
+        report.extend(case.failures.into_iter().map(|failure| format!("{name} {failure}")));
+    }
+    assert!(compared > 0, "{file} holds no step with a reply");
+    println!("{file}: {} of {compared} replies equal", compared - report.len());
+    assert!(report.is_empty(), "{} of {compared} replies differ:\n{}", report.len(), report.join("\n"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn write_path() {
+    replay("write_path.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn interrupts() {
+    replay("interrupts.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn tickets() {
+    replay("tickets.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_more() {
+    replay("sessions_more.json").await;
+}
