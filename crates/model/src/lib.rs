@@ -2,6 +2,8 @@
 //!
 //! This room reads no clock, no socket and no file, and prints nothing.
 
+pub mod back_off;
 pub mod ids;
 
+pub use back_off::{BackOff, BackOffError, SpringVersion};
 pub use ids::{ConnectionId, Execution, Lsid, Namespace, OpId, RequestId, StmtId, TxnNumber};
