@@ -1,1 +1,28 @@
-//! placeholder
+//! The application's retries: how often and when the work for one record is run again, and where the record goes
+//! when that does not help. Rules and defaults are those of Spring Kafka's `DefaultErrorHandler`
+//! (facts/client.md D1 to D3).
+//!
+//! - [`RetryState`] is the rules: a state machine without input or output, driven by what happened and the time.
+//! - [`ErrorHandler`] runs one record at a time by those rules, on tokio's clock, and tells a [`Listener`] about it.
+//! - [`DeadLetters`] takes the records that are given up.
+//!
+//! This room knows nothing of MongoDB: the work is a function that returns a [`Failure`] or not.
+
+mod classifier;
+mod dead_letters;
+mod error_handler;
+mod failure;
+pub mod headers;
+mod listener;
+mod record;
+mod retry_state;
+mod spring_kafka;
+
+pub use classifier::{Classifier, Rule};
+pub use dead_letters::{DeadLetters, DeadLettersFull, Destination};
+pub use error_handler::{ErrorHandler, Outcome};
+pub use failure::{ErrorClass, Failure, Link, MAX_LINKS};
+pub use listener::{Event, Listener, unheard};
+pub use record::{Record, TimestampType};
+pub use retry_state::{AfterFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, Turn, WaitMode, WaitTurn};
+pub use spring_kafka::{SPRING_KAFKA_VERSIONS, SpringKafkaVersion};
