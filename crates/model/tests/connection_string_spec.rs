@@ -9,7 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use backfire_model::connection_string::{
-    ConnectionString, Host, HostKind, Problem, Property, Secret, TagSet, Value, W, find,
+    ConnectionString, Host, HostKind, Problem, Property, Secret, TagSet, Value, W, find_option,
 };
 use serde_json::{Map, Value as Json, json};
 
@@ -110,7 +110,7 @@ fn check_auth(case: &Json, parsed: &ConnectionString) -> Result<(), String> {
 fn check_options(case: &Json, parsed: &ConnectionString) -> Result<(), String> {
     let none = Map::new();
     for (name, expected) in case["options"].as_object().unwrap_or(&none) {
-        let (option, _) = find(name).ok_or_else(|| format!("there is no option {name}"))?;
+        let (option, _) = find_option(name).ok_or_else(|| format!("there is no option {name}"))?;
         let value = parsed.value(option.id).map_or(Json::Null, to_json);
         equal(name, expected, &value)?;
     }

@@ -271,16 +271,28 @@ proptest! {
 
     /// No settings make the arithmetic panic.
     #[test]
-    fn any_numbers_are_handled(initial in any::<i64>(), multiplier in any::<f64>(), max in any::<i64>(), jitter in any::<i64>(), limit in any::<i64>()) {
-        for version in SPRING_VERSIONS.iter().map(|row| row.version) {
-            let exponential = Exponential { initial_interval_ms: initial, multiplier, max_interval_ms: max, jitter_ms: jitter, max_elapsed_ms: Some(limit), max_attempts: None };
-            let with_max = ExponentialMaxRetries { initial_interval_ms: initial, multiplier, max_interval_ms: max, jitter_ms: jitter, max_retries: limit };
-            for back_off in [BackOff::Exponential(exponential), BackOff::ExponentialMaxRetries(with_max), BackOff::fixed(initial, limit)] {
-                if let Ok(series) = back_off.series(version, || 0.999) {
-                    series.take(100).for_each(drop);
-                }
-                let _ = back_off.executions(version);
+    fn any_numbers_are_handled(
+        initial_interval_ms in any::<i64>(),
+        multiplier in any::<f64>(),
+        max_interval_ms in any::<i64>(),
+        jitter_ms in any::<i64>(),
+        limit in any::<i64>(),
+    ) {
+        let max_elapsed_ms = Some(limit);
+        let back_offs = [
+            BackOff::Exponential(Exponential {
+                initial_interval_ms, multiplier, max_interval_ms, jitter_ms, max_elapsed_ms, max_attempts: None,
+            }),
+            BackOff::ExponentialMaxRetries(ExponentialMaxRetries {
+                initial_interval_ms, multiplier, max_interval_ms, jitter_ms, max_retries: limit,
+            }),
+            BackOff::fixed(initial_interval_ms, limit),
+        ];
+        for (row, back_off) in SPRING_VERSIONS.iter().flat_map(|row| back_offs.iter().map(move |b| (row, b))) {
+            if let Ok(series) = back_off.series(row.version, || 0.999) {
+                series.take(100).for_each(drop);
             }
+            let _ = back_off.executions(row.version);
         }
     }
 }

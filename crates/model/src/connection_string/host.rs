@@ -191,9 +191,10 @@ fn named(host: &Piece<'_>, name: String, port: Option<u16>) -> Result<Host, Draf
 fn several_colons(host: &Piece<'_>, may_quote: bool) -> Draft {
     let (start, port) = host.text.rsplit_once(':').unwrap_or((host.text, ""));
     let with_port = start.parse::<Ipv6Addr>().is_ok() && port.parse::<u16>().is_ok_and(|port| port > 0);
-    // `::1:27017` is an address by itself too; a decimal number as large as a port is hardly its last group.
-    let address = match (with_port, host.text.parse::<Ipv6Addr>().is_ok()) {
-        (true, true) if port.len() > 4 || start.ends_with(':') => Some(format!("[{start}]:{port}")),
+    let whole = host.text.parse::<Ipv6Addr>().is_ok();
+    let address = match (with_port, whole) {
+        // `::1:8080` may be meant either way.
+        (true, true) if port.len() == 4 => Some(format!("[{start}]:{port}, or [{}]", host.text)),
         (_, true) => Some(format!("[{}]", host.text)),
         (true, false) => Some(format!("[{start}]:{port}")),
         (false, false) => None,
@@ -213,10 +214,9 @@ fn parse_port(port: &Piece<'_>) -> Result<u16, Draft> {
         return Err(bad("there is no port after the ':'").help("leave the ':' out for 27017"));
     }
     if !port.text.bytes().all(|byte| byte.is_ascii_digit()) {
-        return Err(bad("the port is no number from 1 to 65535").help(
-            "if this is a user name and a password, an '@' and a host have to follow, and special characters of \
-                   the two have to be escaped",
-        ));
+        let help = "if this is a user name and a password, an '@' and a host have to follow, and special characters \
+                    of the two have to be escaped";
+        return Err(bad("the port is no number from 1 to 65535").help(help));
     }
     match port.text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),

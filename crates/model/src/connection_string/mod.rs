@@ -36,7 +36,10 @@ use std::str::FromStr;
 pub use credential::{AuthMechanism, Credential};
 pub use diagnostic::{Diagnostic, Error, Part, Problem, Severity};
 pub use host::{DEFAULT_PORT, Host, HostKind};
-pub use options::{Alias, DefaultValue, Effect, JavaSupport, OPTIONS, OptionName, OptionSpec, Repeat, find, nearest};
+pub use options::{
+    Alias, DefaultValue, Effect, JavaSupport, OPTIONS, OptionName, OptionSpec, Repeat, find as find_option,
+    nearest as nearest_option,
+};
 pub use reference::reference_markdown;
 pub use secret::{MASK, Secret};
 pub use value::{Property, TagSet, Value, ValueKind, W};
@@ -263,7 +266,7 @@ impl ConnectionString {
     /// # Errors
     /// A name that is not known, a value that the option does not allow, or a conflict.
     pub fn with_option(&self, name: &str, value: &str) -> Result<Self, Error> {
-        let Some((spec, _)) = find(name) else { return Err(unknown_option(name)) };
+        let Some((spec, _)) = options::find(name) else { return Err(unknown_option(name)) };
         let mut changed = self.clone();
         changed.set(spec.id, value.to_owned());
         let changed = Self::parse(&changed.to_uri_string())?;
@@ -281,7 +284,7 @@ impl ConnectionString {
     /// # Errors
     /// A name that is not known, or a conflict that the option prevented.
     pub fn without_option(&self, name: &str) -> Result<Self, Error> {
-        let Some((spec, _)) = find(name) else { return Err(unknown_option(name)) };
+        let Some((spec, _)) = options::find(name) else { return Err(unknown_option(name)) };
         let mut changed = self.clone();
         changed.occurrences.retain(|occurrence| occurrence.option != Some(spec.id));
         Self::parse(&changed.to_uri_string())
@@ -306,7 +309,7 @@ impl ConnectionString {
 fn unknown_option(name: &str) -> Error {
     let message = format!("there is no option {}", diagnostic::quote(name));
     let draft = Draft::error(Problem::UnknownOption, Part::OptionName, 0..name.len(), message);
-    let draft = match nearest(name) {
+    let draft = match options::nearest(name) {
         Some(nearest) => draft.help(format!("did you mean {nearest}?")),
         None => draft,
     };

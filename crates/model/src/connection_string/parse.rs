@@ -157,7 +157,9 @@ fn cut_short(authority: &Piece<'_>, rest: &Piece<'_>) -> Draft {
     let part = if authority.text.contains(':') { Part::Password } else { Part::User };
     let end = authority.span().end;
     let character = rest.text[end - rest.at..].chars().next().unwrap_or('?');
-    unescaped(part, end, character)
+    let help =
+        format!("write {}; if no password is meant, the host or port before it is wrong", percent::escape(character));
+    unescaped(part, end, character).help(help)
 }
 
 fn user_and_password(userinfo: &Piece<'_>, drafts: &mut Vec<Draft>) -> Result<(Option<String>, Option<Secret>), Draft> {

@@ -53,7 +53,11 @@ fn r62_an_unescaped_character_names_its_field_and_its_escape() {
     check("mongodb://alice<@>@h", User, "the user name holds an unescaped '@'; write %40");
     check("mongodb://alice<@>foo:bar@h", User, "the user name holds an unescaped '@'; write %40");
     check("mongodb://alice:foo<:>bar@h", Password, "the password holds an unescaped ':'; write %3A");
-    check("mongodb://alice:foo<?>bar@h/db", Password, "the password holds an unescaped '?'; write %3F");
+    let cut = |escape: &str| format!("write {escape}; if no password is meant, the host or port before it is wrong");
+    let message = format!("the password holds an unescaped '?'; {}", cut("%3F"));
+    check("mongodb://alice:foo<?>bar@h/db", Password, &message);
+    let message = format!("the password holds an unescaped '/'; {}", cut("%2F"));
+    check("mongodb://alice:foo</>?bar@h", Password, &message);
     let slash =
         |part: &str| format!("the {part} holds an unescaped '/'; write %2F; for an '@' in a database name write %40");
     check("mongodb://alice:foo</>bar@h/db", Password, &slash("password"));
@@ -222,7 +226,12 @@ fn r65_ports_and_ipv6() {
     check("mongodb://h:<65536>", "the port is not from 1 to 65535");
     check("mongodb://h:<>", "there is no port after the ':'; leave the ':' out for 27017");
     let message = |fix: &str| format!("an IPv6 address has to be in brackets; write {fix}");
-    for (place, fix) in [("<::1:27017>", "[::1]:27017"), ("<::1>", "[::1]"), ("<fe80::a:1>", "[fe80::a:1]")] {
+    for (place, fix) in [
+        ("<::1:27017>", "[::1]:27017"),
+        ("<::1>", "[::1]"),
+        ("<fe80::a:1>", "[fe80::a:1]"),
+        ("<::1:8080>", "[::1]:8080, or [::1:8080]"),
+    ] {
         check_error(&format!("mongodb://{place}"), Part::Host, Problem::Ipv6Brackets, &message(fix));
     }
     let host = &accepted("mongodb://[::1]:27017").hosts()[0].clone();

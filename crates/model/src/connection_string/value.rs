@@ -164,7 +164,7 @@ impl ValueKind {
         match text {
             "true" => Ok(true),
             "false" => Ok(false),
-            // The Java driver's ConnectionString still takes these in any case; the specification calls them deprecated.
+            // The Java driver's ConnectionString takes these, in any case; the specification deprecates them.
             _ => Err(self.bad(
                 "is neither true nor false",
                 match text.trim().to_ascii_lowercase().as_str() {
