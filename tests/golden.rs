@@ -11,10 +11,43 @@ use regex::Regex;
 
 /// Fields whose value differs from run to run.
 const MASKED: &[&str] = &[
-    "$clusterTime", "operationTime", "opTime", "electionId", "topologyVersion", "host", "pid", "connectionId", "client", "desc",
-    "opid", "currentOpTime", "microsecs_running", "secs_running", "localTime", "lastWrite", "ts", "t", "wall", "ui", "uuid", "you",
-    "me", "hosts", "primary", "setVersion", "locks", "lockStats", "flowControlStats", "numYields", "waitingForLatch",
-    "lastWriteDate", "lastWriteOpTime", "prevOpTime", "count", "timesEntered", "payload",
+    "$clusterTime",
+    "operationTime",
+    "opTime",
+    "electionId",
+    "topologyVersion",
+    "host",
+    "pid",
+    "connectionId",
+    "client",
+    "desc",
+    "opid",
+    "currentOpTime",
+    "microsecs_running",
+    "secs_running",
+    "localTime",
+    "lastWrite",
+    "ts",
+    "t",
+    "wall",
+    "ui",
+    "uuid",
+    "you",
+    "me",
+    "hosts",
+    "primary",
+    "setVersion",
+    "locks",
+    "lockStats",
+    "flowControlStats",
+    "numYields",
+    "waitingForLatch",
+    "lastWriteDate",
+    "lastWriteOpTime",
+    "prevOpTime",
+    "count",
+    "timesEntered",
+    "payload",
 ];
 
 /// Commands whose replies describe a machine or a build.
@@ -25,9 +58,9 @@ fn mask(value: &Bson, texts: &[(Regex, &str)]) -> Bson {
         Bson::Document(document) => Bson::Document(mask_document(document, texts)),
         Bson::Array(array) => Bson::Array(array.iter().map(|value| mask(value, texts)).collect()),
         Bson::ObjectId(id) if !id.to_hex().starts_with("01234567") => Bson::String("an ObjectId".into()),
-        Bson::String(text) => {
-            Bson::String(texts.iter().fold(text.clone(), |text, (pattern, with)| pattern.replace_all(&text, *with).into_owned()))
-        }
+        Bson::String(text) => Bson::String(
+            texts.iter().fold(text.clone(), |text, (pattern, with)| pattern.replace_all(&text, *with).into_owned()),
+        ),
         other => other.clone(),
     }
 }
@@ -49,9 +82,14 @@ fn same(one: &Bson, other: &Bson) -> bool {
     match (one, other) {
         (Bson::Document(one), Bson::Document(other)) => {
             one.len() == other.len()
-                && one.iter().zip(other).all(|((name, value), (other_name, other))| name == other_name && same(value, other))
+                && one
+                    .iter()
+                    .zip(other)
+                    .all(|((name, value), (other_name, other))| name == other_name && same(value, other))
         }
-        (Bson::Array(one), Bson::Array(other)) => one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b)),
+        (Bson::Array(one), Bson::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(a, b)| same(a, b))
+        }
         _ => one == other,
     }
 }
@@ -132,7 +170,9 @@ async fn replay(file: &str) {
     let Some(folder) = shared::folder("golden") else { return };
     let text = std::fs::read_to_string(folder.join(file)).expect("the recording is readable");
     let json: serde_json::Value = serde_json::from_str(&text).expect("the recording is JSON");
-    let Bson::Document(cases) = Bson::try_from(json).expect("the recording is extended JSON") else { panic!("not an object") };
+    let Bson::Document(cases) = Bson::try_from(json).expect("the recording is extended JSON") else {
+        panic!("not an object")
+    };
     let mut report = Vec::new();
     let mut compared = 0;
     for (name, steps) in &cases {

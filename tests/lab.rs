@@ -7,6 +7,7 @@ use backfire_server::profile::{Profile, V4_4};
 use backfire_server::server::{Server, ServerConfig};
 use bson::Document;
 use parking_lot::Mutex;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::wire::Wire;
@@ -21,6 +22,7 @@ pub struct Lab {
     /// The server.
     pub server: Server,
     events: Arc<Recorder>,
+    connections: Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Lab {
@@ -43,15 +45,27 @@ impl Lab {
         change(&mut config);
         let server = Server::new(config);
         server.spawn_housekeeping();
-        Self { server, events }
+        Self { server, events, connections: Mutex::default() }
     }
 
     /// A new connection.
     pub fn connect(&self) -> Wire {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let server = self.server.clone();
-        tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
+        let task = tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
+        self.connections.lock().push(task);
         Wire::new(near)
+    }
+
+    /// Stops the server and waits for its connections.
+    ///
+    /// # Panics
+    /// When the server panicked on one of them.
+    pub async fn finish(self) {
+        self.server.stop().await;
+        for task in self.connections.into_inner() {
+            task.await.expect("the server must not panic");
+        }
     }
 
     /// Runs one command on a connection of its own.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backfire_wire::{Frame, FrameDecoder, MessageFlags, OpMsg, OpMsgEncoder};
+use backfire_wire::{Frame, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, compression};
 use bson::Document;
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
@@ -53,9 +53,17 @@ impl Wire {
         let _ = self.stream.write_all(bytes).await;
     }
 
+    /// Closes the client's side: the server reads what was written and then the end.
+    pub async fn finish_writing(&mut self) {
+        let _ = self.stream.shutdown().await;
+    }
+
     /// The next reply; `None` when the server has closed the connection.
     pub async fn reply(&mut self) -> Option<Document> {
-        let frame = self.frame().await?;
+        let mut frame = self.frame().await?;
+        if frame.header.op_code == OpCode::Compressed {
+            frame = compression::decompress(&frame).expect("a server compresses rightly").0;
+        }
         let message = OpMsg::parse(&frame).expect("a server writes valid messages");
         Some(Document::from_reader(&message.body[..]).expect("a server writes valid BSON"))
     }
@@ -63,10 +71,13 @@ impl Wire {
     /// The next frame; `None` when the server has closed the connection.
     pub async fn frame(&mut self) -> Option<Frame> {
         loop {
-            if let Some(frame) = FrameDecoder::default().decode(&mut self.buffer).expect("a server writes valid frames") {
+            if let Some(frame) = FrameDecoder::default().decode(&mut self.buffer).expect("a server writes valid frames")
+            {
                 return Some(frame);
             }
-            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.buffer)).await.expect("no reply for an hour");
+            let read = tokio::time::timeout(PATIENCE, self.stream.read_buf(&mut self.buffer))
+                .await
+                .expect("no reply for an hour");
             if !matches!(read, Ok(1..)) {
                 return None;
             }

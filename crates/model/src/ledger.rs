@@ -56,6 +56,8 @@ struct Op {
     key: Option<CopyKey>,
     execution: Option<Execution>,
     waits_for_session: bool,
+    /// A fail point holds it, before its session.
+    held: bool,
     holds_session: bool,
     ended: bool,
 }
@@ -76,14 +78,21 @@ struct Copies {
     waiting: u64,
     /// Operations that have the session and have not ended.
     holding: u64,
-    /// Whether one of its operations was ever worked on.
-    worked_on: bool,
+    /// Operations that a fail point holds.
+    held: u64,
+    /// Whether one of its operations ever began its statements.
+    executed: bool,
     execution: Option<Execution>,
 }
 
 impl Copies {
     fn is_running(&self) -> bool {
-        self.active > 0 && self.worked_on
+        self.active > 0 && self.counts()
+    }
+
+    /// Whether it is a copy: it was executed, or will be when the fail point lets go of it.
+    fn counts(&self) -> bool {
+        self.executed || self.held > 0
     }
 
     /// Takes the part of one operation out (`add` false) or in (`add` true).
@@ -92,6 +101,7 @@ impl Copies {
             (&mut self.active, op.is_active()),
             (&mut self.waiting, op.waits_for_session && !op.ended),
             (&mut self.holding, op.holds_session && !op.ended),
+            (&mut self.held, op.held && !op.ended),
         ];
         for (number, is_part) in parts {
             *number = if add { *number + u64::from(is_part) } else { *number - u64::from(is_part) };
@@ -162,30 +172,25 @@ impl Ledger {
         }
         let Some(before) = self.ops.get(&event.op()).copied() else { return };
         let mut op = before;
-        let mut worked_on = false;
         match event {
-            ServerEvent::Waiting { wait, .. } => {
-                op.waits_for_session |= *wait == Wait::Session;
-                worked_on = *wait == Wait::FailPoint;
-            }
+            ServerEvent::Waiting { wait: Wait::Session, .. } => op.waits_for_session = true,
+            ServerEvent::Waiting { wait: Wait::FailPoint, .. } => op.held = true,
             ServerEvent::Resumed { wait: Wait::Session, .. } => op.waits_for_session = false,
-            ServerEvent::Executing { .. } => {
-                op.holds_session = true;
-                worked_on = true;
-            }
+            ServerEvent::Resumed { wait: Wait::FailPoint, .. } => op.held = false,
+            ServerEvent::Executing { .. } => op.holds_session = true,
             ServerEvent::Committed { first_id, .. } => self.committed(&op, first_id),
             ServerEvent::Replayed { .. } => self.answered_from_history += u64::from(op.key.is_some()),
             ServerEvent::Ended { outcome, .. } => {
                 op.ended = true;
                 self.ended(&op, outcome);
             }
-            ServerEvent::Arrived { .. } | ServerEvent::Resumed { .. } => {}
+            ServerEvent::Arrived { .. } | ServerEvent::Waiting { .. } | ServerEvent::Resumed { .. } => {}
         }
         if let Some(key) = op.key {
             self.change(key, |copy| {
                 copy.count(&before, false);
                 copy.count(&op, true);
-                copy.worked_on |= worked_on;
+                copy.executed |= op.holds_session;
             });
         }
         self.ops.insert(event.op(), op);
@@ -205,7 +210,7 @@ impl Ledger {
             WriteId { txn_number: Some(_), .. } => CopyKey::Numbered(write),
             _ => CopyKey::Unnumbered(id),
         });
-        let op = Op { key, execution, waits_for_session: false, holds_session: false, ended: false };
+        let op = Op { key, execution, waits_for_session: false, held: false, holds_session: false, ended: false };
         if let Some(key) = key {
             self.sends += 1;
             self.resends += u64::from(self.copies.contains_key(&key));
@@ -262,7 +267,7 @@ impl Ledger {
             executions: if self.has_client { self.executions_started } else { self.copies.len() as u64 },
             sends: self.sends,
             resends: self.resends,
-            copies: self.copies.values().filter(|copy| copy.worked_on).count() as u64,
+            copies: self.copies.values().filter(|copy| copy.counts()).count() as u64,
             overlapping_copies_max: self.overlapping_max,
             waiting_resends,
             documents,

@@ -335,9 +335,8 @@ impl Scenario {
     pub fn waits_ms(&self, scale: f64) -> Result<Vec<u64>, ScenarioError> {
         let bad = |what: String| ScenarioError::new(format!("retry.back_off: {what}"));
         let back_off = self.retry.back_off.scaled(scale);
-        let series = back_off
-            .series(SpringVersion::V6_1, no_random as fn() -> f64)
-            .map_err(|error| bad(error.to_string()))?;
+        let series =
+            back_off.series(SpringVersion::V6_1, no_random as fn() -> f64).map_err(|error| bad(error.to_string()))?;
         let waits: Vec<u64> = series.take(EXECUTIONS_MAX).collect();
         if waits.len() == EXECUTIONS_MAX {
             return Err(bad(format!(

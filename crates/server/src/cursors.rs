@@ -72,9 +72,16 @@ impl std::fmt::Debug for Cursor {
 
 #[derive(Debug)]
 enum Slot {
-    Idle { cursor: Box<Cursor>, since: Instant },
+    Idle {
+        cursor: Box<Cursor>,
+        since: Instant,
+    },
     /// A getMore works on it; `killed`: it must not come back.
-    InUse { ns: String, lsid: Option<SessionId>, killed: bool },
+    InUse {
+        ns: String,
+        lsid: Option<SessionId>,
+        killed: bool,
+    },
 }
 
 /// All open cursors.
@@ -130,7 +137,10 @@ impl Cursors {
             Some(Slot::InUse { .. }) => Err(CommandError::new(143, format!("cursor id {id} is already in use"))),
             Some(Slot::Idle { cursor, .. }) if cursor.ns != ns => Err(CommandError::new(
                 13,
-                format!("Requested getMore on namespace '{ns}', but cursor belongs to a different namespace {}", cursor.ns),
+                format!(
+                    "Requested getMore on namespace '{ns}', but cursor belongs to a different namespace {}",
+                    cursor.ns
+                ),
             )),
             Some(Slot::Idle { cursor, .. }) => {
                 let in_use = Slot::InUse { ns: cursor.ns.clone(), lsid: cursor.lsid, killed: false };

@@ -247,9 +247,13 @@ mod tests {
     #[test]
     fn values_are_checked() {
         let params = Params::default();
-        let set = |name: &str, value: Bson| params.set(Params::find(name).unwrap(), &value).map_err(|error| error.message);
+        let set =
+            |name: &str, value: Bson| params.set(Params::find(name).unwrap(), &value).map_err(|error| error.message);
         assert_eq!(set("wiredTigerConcurrentWriteTransactions", 7.into()), Ok(128.into()));
-        assert_eq!(set("wiredTigerConcurrentWriteTransactions", 3.into()), Err("Minimum value for semaphore is 5; given 3".into()));
+        assert_eq!(
+            set("wiredTigerConcurrentWriteTransactions", 3.into()),
+            Err("Minimum value for semaphore is 5; given 3".into())
+        );
         assert_eq!(set("maxSessions", 3.into()), Err("not allowed to change [maxSessions] at runtime".into()));
         assert!(set("cursorTimeoutMillis", "x".into()).unwrap_err().contains("Invalid value"));
         assert_eq!(params.get(Param::WriteTickets), 7);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use backfire_model::event::Outcome as Ended;
 use backfire_wire::OpQuery;
-use bson::{Bson, RawDocumentBuf, doc, rawdoc};
 use bson::raw::cstr;
+use bson::{Bson, RawDocumentBuf, doc, rawdoc};
 use tokio::time::Instant;
 
 use crate::commands::{CommandSpec, Invocation, Reply, Run};
@@ -86,7 +86,10 @@ pub async fn run(shared: Arc<Shared>, connection: Arc<Connection>, request: Requ
         }
         Err(Failed::Error(error)) => {
             bump(&shared.counters.user_asserts);
-            op.observe_end(Ended::Error { code: error.code, code_name: shared.profile.code_name(error.code).into_owned() });
+            op.observe_end(Ended::Error {
+                code: error.code,
+                code_name: shared.profile.code_name(error.code).into_owned(),
+            });
             let labels = labels::of_error(&op, &facts, &error);
             if request.no_reply && error.categories().has(crate::error::Categories::NOT_PRIMARY) {
                 // An unacknowledged write that meets a node that takes no writes: the only way to tell the client
@@ -107,6 +110,7 @@ pub async fn run(shared: Arc<Shared>, connection: Arc<Connection>, request: Requ
 /// session check-in → write concern → labels → reply. Ticket, locks and engine are inside the command's run, once per
 /// statement.
 async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(Reply, &'static CommandSpec), Failed> {
+    receive::command_size(request)?;
     let database = request.database()?;
     let spec = lookup::command(op, request)?;
     receive::observe_arrival(op, spec, request);

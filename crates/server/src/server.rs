@@ -27,9 +27,9 @@ use crate::ops::OpRegistry;
 use crate::params::{Param, Params};
 use crate::profile::{Profile, V7_0};
 use crate::sessions::SessionCatalog;
+use crate::storage::Engine;
 use crate::storage::catalog::Catalog;
 use crate::storage::memory::MemoryEngine;
-use crate::storage::Engine;
 use crate::topology::Topology;
 
 /// How a server is set up.
@@ -117,7 +117,10 @@ pub struct Shared {
 
 impl std::fmt::Debug for Shared {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Shared").field("profile", &self.profile.name).field("address", &self.topology.address()).finish()
+        f.debug_struct("Shared")
+            .field("profile", &self.profile.name)
+            .field("address", &self.topology.address())
+            .finish()
     }
 }
 

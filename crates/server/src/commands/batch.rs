@@ -44,7 +44,12 @@ pub struct Batch {
 ///
 /// # Errors
 /// Those of the source, and of an interrupt.
-pub async fn read(run: &Run<'_>, source: &mut dyn DocumentSource, pushed_back: &mut Option<Value>, limit: usize) -> Result<Batch> {
+pub async fn read(
+    run: &Run<'_>,
+    source: &mut dyn DocumentSource,
+    pushed_back: &mut Option<Value>,
+    limit: usize,
+) -> Result<Batch> {
     let mut batch = Batch { documents: RawArrayBuf::new(), count: 0, at_end: false };
     let (mut size, mut steps) = (0, 0);
     while batch.count < limit {
@@ -96,7 +101,8 @@ pub async fn first(
     if !batch.at_end && !single_batch && limit > 0 && pushed_back.is_none() {
         // Look whether there is anything left, so that no cursor is kept for nothing.
         let more = read(run, &mut *source, &mut pushed_back, 1).await?;
-        pushed_back = more.documents.into_iter().next().and_then(Result::ok).and_then(RawBsonRef::as_document).map(value);
+        pushed_back =
+            more.documents.into_iter().next().and_then(Result::ok).and_then(RawBsonRef::as_document).map(value);
         batch.at_end = more.at_end;
     }
     let id = if batch.at_end || single_batch {

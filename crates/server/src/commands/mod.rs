@@ -206,9 +206,7 @@ impl<F: FnOnce(Run<'_>) -> Result<Reply> + Send + Sync> Invocation for Immediate
 }
 
 /// An invocation that never waits.
-pub fn immediate(
-    run: impl FnOnce(Run<'_>) -> Result<Reply> + Send + Sync + 'static,
-) -> Result<Box<dyn Invocation>> {
+pub fn immediate(run: impl FnOnce(Run<'_>) -> Result<Reply> + Send + Sync + 'static) -> Result<Box<dyn Invocation>> {
     Ok(Box::new(Immediate(run)))
 }
 

@@ -31,7 +31,9 @@ pub enum Place {
 /// Whether the configuration `data` catches `victim` at `place`.
 pub fn matches(data: &Document, victim: &Victim<'_>, place: Place, knows_fail_all: bool) -> bool {
     let acts = match place {
-        Place::BeforeCommand => flag(data, "closeConnection") || flag(data, "blockConnection") || data.contains_key("errorCode"),
+        Place::BeforeCommand => {
+            flag(data, "closeConnection") || flag(data, "blockConnection") || data.contains_key("errorCode")
+        }
         Place::WriteConcern => data.contains_key("writeConcernError"),
     };
     acts && names(data, victim, knows_fail_all)
@@ -80,17 +82,19 @@ impl Action {
     /// Bad values are reported to the command that was caught, not to `configureFailPoint` (facts/server.md 4.2).
     pub fn parse(data: &Document) -> Result<Self> {
         let block = if flag(data, "blockConnection") {
-            let time = data.get("blockTimeMS").and_then(number).ok_or_else(|| {
-                CommandError::new(72, "must specify 'blockTimeMS' when 'blockConnection' is true")
-            })?;
+            let time = data
+                .get("blockTimeMS")
+                .and_then(number)
+                .ok_or_else(|| CommandError::new(72, "must specify 'blockTimeMS' when 'blockConnection' is true"))?;
             let time = u64::try_from(time).map_err(|_| CommandError::new(72, "'blockTimeMS' must be non-negative"))?;
             Some(Duration::from_millis(time))
         } else {
             None
         };
-        let error = data.get("errorCode").and_then(number).map(|code| {
-            (code as i32, data.get("errorExtraInfo").and_then(Bson::as_document).cloned())
-        });
+        let error = data
+            .get("errorCode")
+            .and_then(number)
+            .map(|code| (code as i32, data.get("errorExtraInfo").and_then(Bson::as_document).cloned()));
         Ok(Self { close_connection: flag(data, "closeConnection"), block, error, labels: labels(data) })
     }
 }

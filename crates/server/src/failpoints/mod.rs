@@ -6,8 +6,8 @@ pub mod fail_command;
 pub mod mode;
 pub mod table;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bson::Document;
@@ -95,11 +95,7 @@ impl FailPoint {
 
     /// Evaluates the fail point: a hit if its mode says so and `matches` accepts its data. A predicate that says no
     /// consumes nothing; a hit counts and decrements before anything else happens.
-    pub fn enter(
-        self: &Arc<Self>,
-        rng: &Mutex<impl Rng>,
-        matches: impl FnOnce(&Document) -> bool,
-    ) -> Option<Entered> {
+    pub fn enter(self: &Arc<Self>, rng: &Mutex<impl Rng>, matches: impl FnOnce(&Document) -> bool) -> Option<Entered> {
         if !self.armed.load(Ordering::Acquire) {
             return None;
         }

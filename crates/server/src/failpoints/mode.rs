@@ -84,10 +84,16 @@ impl Mode {
             Some(Bson::Double(probability)) if (0.0..=1.0).contains(probability) => Ok(Mode::Probability(*probability)),
             Some(Bson::Int32(probability @ 0..=1)) => Ok(Mode::Probability(f64::from(*probability))),
             Some(Bson::Int64(probability @ 0..=1)) => Ok(Mode::Probability(*probability as f64)),
-            Some(number @ (Bson::Double(_) | Bson::Int32(_) | Bson::Int64(_))) => Err(CommandError::bad_value(format!(
-                "activationProbability must be between 0.0 and 1.0; found {:.1}",
-                number.as_f64().or(number.as_i32().map(f64::from)).or(number.as_i64().map(|number| number as f64)).unwrap_or(f64::NAN)
-            ))),
+            Some(number @ (Bson::Double(_) | Bson::Int32(_) | Bson::Int64(_))) => {
+                Err(CommandError::bad_value(format!(
+                    "activationProbability must be between 0.0 and 1.0; found {:.1}",
+                    number
+                        .as_f64()
+                        .or(number.as_i32().map(f64::from))
+                        .or(number.as_i64().map(|number| number as f64))
+                        .unwrap_or(f64::NAN)
+                )))
+            }
             Some(_) => Err(CommandError::type_mismatch(
                 "the 'activationProbability' option to 'mode' must be a double between 0 and 1",
             )),
@@ -147,7 +153,10 @@ mod tests {
             (bson!({"times": -1}), Err((2, "'times' option to 'mode' must be positive"))),
             (bson!({"skip": 3_000_000_000_i64}), Err((2, "'skip' option to 'mode' is too large"))),
             (bson!({"times": "x"}), Err((14, "Expected field \"times\" to have numeric type, but found string"))),
-            (bson!({"activationProbability": 2.0}), Err((2, "activationProbability must be between 0.0 and 1.0; found 2.0"))),
+            (
+                bson!({"activationProbability": 2.0}),
+                Err((2, "activationProbability must be between 0.0 and 1.0; found 2.0")),
+            ),
             (bson!(3), Err((14, "'mode' must be a string or JSON object"))),
         ] {
             let parsed = Mode::parse(Some(&mode)).map_err(|error| (error.code, error.message));

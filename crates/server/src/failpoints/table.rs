@@ -41,7 +41,10 @@ pub const STALL_INTERRUPTIBLE: &str = "stallInterruptible";
 /// All fail points.
 pub const FAIL_POINTS: &[FailPointRow] = &[
     row(FAIL_COMMAND, "fails, delays or drops matching commands before their session is checked out"),
-    row(ON_PRIMARY_TRANSACTIONAL_WRITE, "commits a write that has a txnNumber and closes the connection instead of answering"),
+    row(
+        ON_PRIMARY_TRANSACTIONAL_WRITE,
+        "commits a write that has a txnNumber and closes the connection instead of answering",
+    ),
     row(HANG_DURING_BATCH_INSERT, "holds an insert before its locks; maxTimeMS, killOp and killSessions end it"),
     row(HANG_WITH_LOCK_DURING_BATCH_INSERT, "holds an insert that has ticket and locks; nothing ends it"),
     row(WAIT_IN_FIND_BEFORE_MAKING_BATCH, "holds a find; maxTimeMS, killOp and killSessions end it"),

@@ -61,7 +61,13 @@ impl TicketPool {
     /// A pool of `total` tickets.
     pub fn new(total: i64) -> Arc<Self> {
         Arc::new(Self {
-            state: Mutex::new(State { total, out: 0, waiting: VecDeque::new(), next_waiter: 0, counters: Counters::default() }),
+            state: Mutex::new(State {
+                total,
+                out: 0,
+                waiting: VecDeque::new(),
+                next_waiter: 0,
+                counters: Counters::default(),
+            }),
             returned: Notify::new(),
         })
     }

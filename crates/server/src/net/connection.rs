@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 use backfire_model::{ConnectionId, RequestId};
 use backfire_wire::{
-    Compressor, Frame, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, OpQuery, OpReply, ReplyFlags, compression,
+    Compressor, Frame, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, OpQuery, OpReply, ReplyFlags,
+    compression,
 };
 use bson::{Document, RawDocumentBuf};
 use bytes::BytesMut;
@@ -283,7 +284,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         }
     }
 
-    async fn message(&mut self, shared: &Arc<Shared>, connection: &Arc<Connection>, frame: Frame) -> Result<(), Closed> {
+    async fn message(
+        &mut self,
+        shared: &Arc<Shared>,
+        connection: &Arc<Connection>,
+        frame: Frame,
+    ) -> Result<(), Closed> {
         shared.counters.network_request(frame.whole.len());
         let (frame, compressor) = match frame.header.op_code {
             OpCode::Compressed => {
@@ -400,7 +406,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         Ok(id)
     }
 
-    async fn write_query_failure(&mut self, shared: &Shared, form: ReplyForm, document: &RawDocumentBuf) -> Result<(), Closed> {
+    async fn write_query_failure(
+        &mut self,
+        shared: &Shared,
+        form: ReplyForm,
+        document: &RawDocumentBuf,
+    ) -> Result<(), Closed> {
         let document = bytes::Bytes::copy_from_slice(document.as_bytes());
         let flags = ReplyFlags(ReplyFlags::QUERY_FAILURE.0 | ReplyFlags::AWAIT_CAPABLE.0);
         let bytes = OpReply { flags, document }.encode(shared.connections.next_request_id(), form.response_to);

@@ -95,10 +95,9 @@ impl Request {
         match self.get("$db") {
             Some(View::String(database)) => Ok(database),
             None => Err(CommandError::new(40571, "OP_MSG requests require a $db argument")),
-            Some(other) => Err(CommandError::new(
-                13111,
-                format!("wrong type for field ($db) {} != string", other.type_name()),
-            )),
+            Some(other) => {
+                Err(CommandError::new(13111, format!("wrong type for field ($db) {} != string", other.type_name())))
+            }
         }
     }
 

@@ -168,7 +168,8 @@ pub fn global_lock(shared: &Shared) -> Document {
     let (lock_readers, lock_writers) = shared.locks.waiting();
     let readers = (lock_readers + shared.read_tickets.queue_length()) as i32;
     let writers = (lock_writers + shared.write_tickets.queue_length()) as i32;
-    let (active_readers, active_writers) = (read(&shared.counters.active_readers) as i32, read(&shared.counters.active_writers) as i32);
+    let (active_readers, active_writers) =
+        (read(&shared.counters.active_readers) as i32, read(&shared.counters.active_writers) as i32);
     doc! {
         "totalTime": shared.clock.uptime().as_micros() as i64,
         "currentQueue": { "total": readers + writers, "readers": readers, "writers": writers },

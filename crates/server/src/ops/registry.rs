@@ -64,7 +64,8 @@ impl OpRegistry {
 
     /// All operations, by id.
     pub fn all(&self) -> Vec<Arc<Op>> {
-        let mut all: Vec<_> = self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect();
+        let mut all: Vec<_> =
+            self.shards.iter().flat_map(|shard| shard.lock().values().cloned().collect::<Vec<_>>()).collect();
         all.sort_unstable_by_key(|op| op.id);
         all
     }

@@ -121,7 +121,9 @@ impl SessionCatalog {
             self.counters.refused.fetch_add(1, Ordering::Relaxed);
             return Err(CommandError::new(
                 261,
-                format!("Unable to add session ID {id} into the cache because the number of active sessions is too high"),
+                format!(
+                    "Unable to add session ID {id} into the cache because the number of active sessions is too high"
+                ),
             ));
         }
         let session = Arc::new(Session {
@@ -224,7 +226,9 @@ impl SessionCatalog {
         by_age.sort_by_key(|(last_use, _)| *last_use);
         for (_, session) in by_age.iter().take(by_age.len() / 8 + 1) {
             let mut state = session.state.lock();
-            let (None, Some(record), Some(number)) = (state.holder, state.record, state.statements_number) else { continue };
+            let (None, Some(record), Some(number)) = (state.holder, state.record, state.statements_number) else {
+                continue;
+            };
             let mut transaction = self.engine.begin();
             if self.store.forget(&mut *transaction, record, number, state.statements.keys().copied()).is_ok() {
                 transaction.commit();

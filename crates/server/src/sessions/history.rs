@@ -1,7 +1,7 @@
 //! What the server remembers of an executed statement, and how a replay is answered from it (facts/server.md 2.4).
 
-use bson::{Bson, Document, doc};
 use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
 
 /// A statement that was executed under a (session, txnNumber, stmtId).
 #[derive(Debug, Clone, PartialEq)]

@@ -83,7 +83,9 @@ impl SessionStore {
     ) -> Result<RecordId, WriteConflict> {
         // A document of this shape always encodes, and is never too large or unindexable.
         let Ok(raw) = to_raw(document) else { return Err(WriteConflict) };
-        if let Some(record) = record.filter(|record| transaction.get(self.transactions.records, &record.key()).is_some()) {
+        if let Some(record) =
+            record.filter(|record| transaction.get(self.transactions.records, &record.key()).is_some())
+        {
             // The `_id` is the same, so no index entry changes.
             let value = Arc::from(raw.as_bytes());
             transaction.write(self.transactions.records, record.key(), Some(value))?;

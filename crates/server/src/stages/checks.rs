@@ -90,9 +90,13 @@ pub fn primary(op: &Op, spec: &CommandSpec, request: &Request) -> Result<()> {
         PrimaryRule::Anywhere => Ok(()),
         PrimaryRule::Required => Err(CommandError::new(10107, text)),
         PrimaryRule::UnlessSecondaryOk if secondary_ok(request) => Ok(()),
-        PrimaryRule::UnlessSecondaryOk => {
-            Err(CommandError::new(13435, format!("{text} and {}", if op.shared.profile.primary_terms { "secondaryOk=false" } else { "slaveOk=false" })))
-        }
+        PrimaryRule::UnlessSecondaryOk => Err(CommandError::new(
+            13435,
+            format!(
+                "{text} and {}",
+                if op.shared.profile.primary_terms { "secondaryOk=false" } else { "slaveOk=false" }
+            ),
+        )),
     }
 }
 

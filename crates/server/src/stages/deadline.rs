@@ -69,7 +69,11 @@ mod tests {
         assert_eq!(check(bson!(5.0), &V4_4), Ok(5));
         for (value, old, new) in [
             (bson!(-1), "maxTimeMS is out of range", "-1 value for maxTimeMS is out of range [0, 2147483647]"),
-            (bson!(3_000_000_000_i64), "maxTimeMS is out of range", "3000000000 value for maxTimeMS is out of range [0, 2147483647]"),
+            (
+                bson!(3_000_000_000_i64),
+                "maxTimeMS is out of range",
+                "3000000000 value for maxTimeMS is out of range [0, 2147483647]",
+            ),
             (bson!("a"), "maxTimeMS must be a number", "maxTimeMS must be a number"),
             (bson!(1.5), "maxTimeMS has non-integral value", "maxTimeMS has non-integral value"),
             (bson!(f64::NAN), "maxTimeMS has non-integral value", "maxTimeMS has non-integral value"),

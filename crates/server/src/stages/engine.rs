@@ -137,7 +137,9 @@ pub async fn commit(
 ) -> std::result::Result<(), WriteError> {
     let op_time = op.shared.topology.next_op_time(&op.shared.clock);
     let staged = match session.filter(|_| !done.statements.is_empty()) {
-        Some(session) => Some((session, session.stage(&mut *transaction, done.statements, op_time, op.shared.clock.now())?)),
+        Some(session) => {
+            Some((session, session.stage(&mut *transaction, done.statements, op_time, op.shared.clock.now())?))
+        }
         None => None,
     };
     stall(op, ns).await;
@@ -184,9 +186,18 @@ mod tests {
     #[test]
     fn back_off_is_that_of_the_facts() {
         let millis = |attempt| conflict_back_off(attempt).map(|time| time.as_millis());
-        for (attempt, expected) in
-            [(0, None), (3, None), (4, Some(1)), (9, Some(1)), (10, Some(5)), (99, Some(5)), (100, Some(10)), (199, Some(10)), (200, Some(100)), (9999, Some(100))]
-        {
+        for (attempt, expected) in [
+            (0, None),
+            (3, None),
+            (4, Some(1)),
+            (9, Some(1)),
+            (10, Some(5)),
+            (99, Some(5)),
+            (100, Some(10)),
+            (199, Some(10)),
+            (200, Some(100)),
+            (9999, Some(100)),
+        ] {
             assert_eq!(millis(attempt), expected, "attempt {attempt}");
         }
     }

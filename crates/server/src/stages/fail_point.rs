@@ -8,11 +8,11 @@ use tokio::time::Instant;
 
 use crate::commands::{CommandSpec, Invocation};
 use crate::error::CommandError;
+use crate::failpoints::Entered;
 use crate::failpoints::fail_command::{self, Action, Place, Victim};
 use crate::failpoints::table::{
     FAIL_COMMAND, SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, WAIT_AFTER_COMMAND_FINISHES_EXECUTION,
 };
-use crate::failpoints::Entered;
 use crate::ops::Op;
 use crate::pipeline::{Facts, Failed};
 
@@ -96,7 +96,8 @@ async fn hold(op: &Op, latch: &'static str, wait: Wait, time: Duration) -> Resul
 pub async fn command_begins(op: &Op, spec: &CommandSpec) -> Result<(), Failed> {
     let point = op.shared.fail_points.get(SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS);
     if let Some(entered) = point.enter(op.shared.rng(), |data| names_command(data, spec)) {
-        let millis = entered.data.get("millis").and_then(Bson::as_i64).or(entered.data.get_i32("millis").ok().map(i64::from));
+        let millis =
+            entered.data.get("millis").and_then(Bson::as_i64).or(entered.data.get_i32("millis").ok().map(i64::from));
         let time = Duration::from_millis(millis.unwrap_or(0).max(0) as u64);
         hold(op, "AnonymousLatch", Wait::InterruptibleStall, time).await?;
     }

@@ -11,11 +11,8 @@ use crate::ops::Op;
 /// 59 for an unknown one.
 pub fn command(op: &Op, request: &Request) -> Result<&'static CommandSpec> {
     let name = request.command_name();
-    let spec = op
-        .shared
-        .commands
-        .find(name)
-        .ok_or_else(|| CommandError::new(59, format!("no such command: '{name}'")))?;
+    let spec =
+        op.shared.commands.find(name).ok_or_else(|| CommandError::new(59, format!("no such command: '{name}'")))?;
     op.view().kind = spec.kind;
     Ok(spec)
 }

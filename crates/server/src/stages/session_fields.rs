@@ -10,8 +10,8 @@ use crate::commands::idl;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::ops::Op;
-use crate::sessions::catalog::Session;
 use crate::sessions::SessionId;
+use crate::sessions::catalog::Session;
 use crate::value::View;
 
 /// The session options of a command.
@@ -78,7 +78,9 @@ fn number_allowed(op: &Op, has_session: bool, number: i64) -> Result<()> {
 fn transaction_fields(number: Option<i64>, autocommit: Option<bool>, start: Option<bool>) -> Result<()> {
     let invalid = |text: &str| Err(CommandError::new(72, text));
     match (autocommit, start) {
-        (Some(_), _) if number.is_none() => invalid("'autocommit' field requires a transaction number to also be specified"),
+        (Some(_), _) if number.is_none() => {
+            invalid("'autocommit' field requires a transaction number to also be specified")
+        }
         (Some(true), _) => invalid("Specifying autocommit=true is not allowed."),
         (None, Some(_)) => invalid("'startTransaction' field requires 'autocommit' field to also be specified"),
         (_, Some(false)) => invalid("Specifying startTransaction=false is not allowed."),
@@ -104,7 +106,9 @@ pub fn lsid(value: View<'_>, owner: &str) -> Result<SessionId> {
 pub fn lsid_document(value: View<'_>, field: &str) -> Result<SessionId> {
     let Some(document) = value.as_document() else {
         let found = value.type_name();
-        return Err(CommandError::type_mismatch(format!("BSON field '{field}' is the wrong type '{found}', expected type 'object'")));
+        return Err(CommandError::type_mismatch(format!(
+            "BSON field '{field}' is the wrong type '{found}', expected type 'object'"
+        )));
     };
     let id = document.get("id").ok_or_else(|| idl::missing(field, "id"))?;
     let View::Binary { subtype, bytes } = id else { return Err(idl::wrong_type(field, "id", id, "binData")) };

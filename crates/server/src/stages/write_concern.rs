@@ -130,10 +130,10 @@ pub async fn wait(
             (2, "cannot use 'w' > 1 when a host is not replicated".to_owned())
         }
         W::Members(_) => (100, "Not enough data-bearing nodes".to_owned()),
-        W::Mode(mode) => {
-            (79, format!("No write concern mode named '{mode}' found in replica set configuration"))
-        }
+        W::Mode(mode) => (79, format!("No write concern mode named '{mode}' found in replica set configuration")),
     };
     let code_name = op.shared.profile.code_name(code);
-    Ok(Some(doc! { "code": code, "codeName": &*code_name, "errmsg": text, "errInfo": { "writeConcern": concern.document() } }))
+    Ok(Some(
+        doc! { "code": code, "codeName": &*code_name, "errmsg": text, "errInfo": { "writeConcern": concern.document() } },
+    ))
 }

@@ -188,9 +188,13 @@ impl Catalog {
             let mut transaction = self.engine.begin();
             for (key, value) in &batch {
                 let Some(record) = RecordId::from_bytes(key) else { continue };
-                fresh.add_entries(&mut *transaction, record, crate::net::request::raw(value)).map_err(|error| match error {
-                    WriteError::Failed(error) => error,
-                    WriteError::Conflict => CommandError::new(112, "WriteConflict error: an index build met a writer"),
+                fresh.add_entries(&mut *transaction, record, crate::net::request::raw(value)).map_err(|error| {
+                    match error {
+                        WriteError::Failed(error) => error,
+                        WriteError::Conflict => {
+                            CommandError::new(112, "WriteConflict error: an index build met a writer")
+                        }
+                    }
                 })?;
             }
             transaction.commit();

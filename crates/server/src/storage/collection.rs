@@ -98,10 +98,20 @@ impl Index {
 
     /// The record id that an entry points to.
     pub fn record_of(&self, key: &[u8], value: &[u8]) -> Option<RecordId> {
-        if self.unique { RecordId::from_bytes(value) } else { RecordId::from_bytes(key.get(key.len().checked_sub(8)?..)?) }
+        if self.unique {
+            RecordId::from_bytes(value)
+        } else {
+            RecordId::from_bytes(key.get(key.len().checked_sub(8)?..)?)
+        }
     }
 
-    fn add(&self, ns: &Namespace, transaction: &mut dyn Transaction, key: &IndexKey, record: RecordId) -> Result<(), WriteError> {
+    fn add(
+        &self,
+        ns: &Namespace,
+        transaction: &mut dyn Transaction,
+        key: &IndexKey,
+        record: RecordId,
+    ) -> Result<(), WriteError> {
         let entry = self.entry_key(key, record);
         if self.unique && transaction.get(self.table, &entry).is_some() {
             return Err(WriteError::Failed(self.duplicate(ns, key)));
@@ -244,7 +254,12 @@ impl Collection {
     ///
     /// # Errors
     /// A conflict with another transaction.
-    pub fn remove(&self, transaction: &mut dyn Transaction, record: RecordId, old: &RawDocument) -> Result<(), WriteError> {
+    pub fn remove(
+        &self,
+        transaction: &mut dyn Transaction,
+        record: RecordId,
+        old: &RawDocument,
+    ) -> Result<(), WriteError> {
         transaction.write(self.records, record.key(), None)?;
         for index in self.indexes().iter() {
             for key in &index.keys_of(old)?.keys {

@@ -99,7 +99,13 @@ impl Snapshot for MemorySnapshot {
         self.tables.get(&table)?.get(key).cloned()
     }
 
-    fn first(&self, table: TableId, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Option<(Key, Value)> {
+    fn first(
+        &self,
+        table: TableId,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Option<(Key, Value)> {
         let mut range = range(self.tables.get(&table)?, lower, upper);
         let (key, value) = match direction {
             Direction::Forward => range.next()?,

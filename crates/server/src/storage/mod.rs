@@ -71,7 +71,13 @@ pub trait Snapshot: Send + Sync + std::fmt::Debug {
 
     /// The first entry within the bounds, in `direction`. A scan is a loop over this with a moving bound, so that it can
     /// pause anywhere.
-    fn first(&self, table: TableId, lower: Bound<&[u8]>, upper: Bound<&[u8]>, direction: Direction) -> Option<(Key, Value)>;
+    fn first(
+        &self,
+        table: TableId,
+        lower: Bound<&[u8]>,
+        upper: Bound<&[u8]>,
+        direction: Direction,
+    ) -> Option<(Key, Value)>;
 
     /// Up to `limit` entries within the bounds, in `direction`, appended to `out`.
     fn scan(

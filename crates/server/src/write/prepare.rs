@@ -26,7 +26,9 @@ pub fn batch(request: &Request, command: &str, field: &str) -> Result<Vec<Bytes>
         None => match request.get(field) {
             None => return Err(crate::commands::idl::missing(command, field)),
             Some(View::Array(_)) => array_elements(request, command, field)?,
-            Some(_) => return Err(CommandError::new(10065, format!("invalid parameter: expected an object ({field})"))),
+            Some(_) => {
+                return Err(CommandError::new(10065, format!("invalid parameter: expected an object ({field})")));
+            }
         },
     };
     if statements.is_empty() || statements.len() > BATCH_MAX {
@@ -63,8 +65,11 @@ pub fn statement_ids(request: &Request, count: usize) -> Result<Vec<i32>> {
     match (list, base) {
         (Some(_), Some(_)) => Err(CommandError::new(72, "May not specify both stmtId and stmtIds in write command")),
         (Some(list), None) => {
-            let ids: Vec<i32> =
-                list.iter().filter_map(crate::commands::idl::whole_number).filter_map(|id| i32::try_from(id).ok()).collect();
+            let ids: Vec<i32> = list
+                .iter()
+                .filter_map(crate::commands::idl::whole_number)
+                .filter_map(|id| i32::try_from(id).ok())
+                .collect();
             if ids.len() == count {
                 Ok(ids)
             } else {
@@ -90,7 +95,10 @@ pub fn document_to_store(document: &[u8], new_id: impl FnOnce() -> ObjectId) -> 
         )));
     }
     if depth(document, 1) > STORED_MAX_DEPTH {
-        return Err(CommandError::new(15, format!("cannot insert document because it exceeds {STORED_MAX_DEPTH} levels of nesting")));
+        return Err(CommandError::new(
+            15,
+            format!("cannot insert document because it exceeds {STORED_MAX_DEPTH} levels of nesting"),
+        ));
     }
     let mut id: Option<(usize, scan::Field<'_>)> = None;
     for (at, field) in scan::fields(document).enumerate() {
@@ -140,11 +148,15 @@ fn check_id(kind: u8, value: &[u8]) -> Result<()> {
         scan::kind::ARRAY => "an array",
         scan::kind::UNDEFINED => "a undefined",
         scan::kind::DOCUMENT => {
-            let dollar = scan::fields(value).filter_map(std::result::Result::ok).find(|field| field.name.first() == Some(&b'$'));
+            let dollar =
+                scan::fields(value).filter_map(std::result::Result::ok).find(|field| field.name.first() == Some(&b'$'));
             return match dollar {
                 Some(field) => {
                     let name = String::from_utf8_lossy(field.name);
-                    Err(CommandError::new(52, format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")))
+                    Err(CommandError::new(
+                        52,
+                        format!("_id fields may not contain '$'-prefixed fields: {name} is not valid for storage."),
+                    ))
                 }
                 None => Ok(()),
             };

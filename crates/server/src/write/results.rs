@@ -87,7 +87,10 @@ impl WriteResults {
         if self.kind == WriteKind::Update {
             append_number(&mut fields, cstr!("nModified"), self.modified);
             if !self.upserted.is_empty() {
-                let entries = self.upserted.iter().filter_map(|(index, id)| to_raw(&doc! { "index": *index, "_id": id.clone() }).ok());
+                let entries = self
+                    .upserted
+                    .iter()
+                    .filter_map(|(index, id)| to_raw(&doc! { "index": *index, "_id": id.clone() }).ok());
                 fields.append(cstr!("upserted"), entries.collect::<RawArrayBuf>());
             }
         }
