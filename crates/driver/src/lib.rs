@@ -1,1 +1,56 @@
-//! placeholder
+//! A MongoDB client with the rules of the Java driver: what it sends again, when it gives up, and which session it
+//! uses.
+//!
+//! It is there to rehearse what a Java service does. Everything is on tokio's clock and on randomness from one seed, so
+//! with the clock paused and pipes in memory a run gives the same events each time. The room depends on `model` (ids)
+//! and `wire` (frames) only, and it never decides about the application's own retries.
+//!
+//! Entry points: [`Client::connect`], [`ClientSettings`], [`Connector`], [`Listener`], [`retry::RetryState`].
+//!
+//! The map, from the outside in:
+//!
+//! - [`Client`], [`Database`], [`Collection`], [`Cursor`], [`ClientSession`]: what an application holds.
+//! - [`operation`]: one file per family of operations; each builds its command and reads its reply.
+//! - `bulk`: how writes become commands, and replies one result.
+//! - `execute`: select a server, check out a connection, send; ask [`retry`] after a failure.
+//! - [`retry`]: the decision whether a command is sent again, without I/O.
+//! - `timeout`: `timeoutMS` and the limits it replaces.
+//! - `topology`, `pool`, `connection`: servers, their connections, and frames on them.
+//! - [`events`]: what a listener hears. [`DriverError`]: what an application sees.
+
+mod bulk;
+mod client;
+mod collection;
+mod connection;
+mod cursor;
+mod database;
+pub mod error;
+pub mod events;
+mod execute;
+pub mod operation;
+mod pool;
+mod random;
+pub mod retry;
+mod session;
+pub mod settings;
+mod timeout;
+mod topology;
+mod transport;
+
+pub use bulk::{
+    BulkWriteFailure, BulkWriteModel, BulkWriteResult, ClientBulkWriteFailure, ClientBulkWriteResult, ReplaceModel,
+    Update, UpdateModel, VerboseDelete, VerboseUpdate, WriteFilter, WriteOptions,
+};
+pub use client::Client;
+pub use collection::Collection;
+pub use connection::command::SentCommand;
+pub use connection::{ConnectionInfo, ServerType, TopologyVersion};
+pub use cursor::{Cursor, CursorType, TimeoutMode};
+pub use database::Database;
+pub use error::{DriverError, ErrorKind, Result};
+pub use events::{Event, Listener};
+pub use operation::{Action, IndexModel, Namespaced, ReturnDocument};
+pub use session::{ClientSession, SessionOptions};
+pub use settings::{ClientSettings, DriverProfile, ReadConcern, ReadMode, ReadPreference, ServerAddress, WriteConcern};
+pub use topology::{ServerDescription, TopologyDescription, TopologyType};
+pub use transport::{Connector, Stream, TcpConnector};

@@ -1,0 +1,213 @@
+//! Opening a connection, in steps: connect, greet, and (once there are credentials) authenticate.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bson::{Document, doc};
+use bytes::BytesMut;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use backfire_model::ConnectionId;
+use backfire_wire::OpQuery;
+
+use super::command::{encode, encode_message};
+use super::{Connection, ConnectionInfo, HelloReply, ReadLimit, RequestIds, ServerType};
+use crate::error::reply::{command_error, is_ok};
+use crate::error::{DriverError, NetworkStage, Result};
+use crate::settings::{ClientSettings, ServerAddress, limit};
+use crate::transport::Connector;
+
+/// The time that opening may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OpenLimits {
+    /// For the transport's connection: `connectTimeoutMS`, 0 for no limit.
+    pub(crate) connect: Duration,
+    /// For each reply of the handshake.
+    pub(crate) read: ReadLimit,
+    /// When the operation that needs the connection gives up, if `timeoutMS` is set.
+    pub(crate) deadline: Option<Instant>,
+}
+
+/// Opens connections for one client.
+pub(crate) struct Opener {
+    settings: Arc<ClientSettings>,
+    connector: Arc<dyn Connector>,
+    request_ids: Arc<RequestIds>,
+    connection_ids: AtomicU64,
+}
+
+/// A fresh connection and how long its `hello` took.
+pub(crate) struct Opened {
+    pub(crate) connection: Connection,
+    pub(crate) round_trip: Duration,
+    pub(crate) reply: Document,
+}
+
+impl Opener {
+    pub(crate) fn new(
+        settings: Arc<ClientSettings>,
+        connector: Arc<dyn Connector>,
+        request_ids: Arc<RequestIds>,
+    ) -> Self {
+        Self { settings, connector, request_ids, connection_ids: AtomicU64::new(0) }
+    }
+
+    pub(crate) fn request_ids(&self) -> &RequestIds {
+        &self.request_ids
+    }
+
+    /// The number of the next connection.
+    pub(crate) fn next_id(&self) -> u64 {
+        self.connection_ids.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    /// Runs all steps.
+    ///
+    /// # Errors
+    /// Network errors, timeouts (as the operation's timeout when its deadline was the limit), a refused `hello`, wire
+    /// versions that do not meet.
+    pub(crate) async fn open(&self, address: &ServerAddress, id: u64, limits: OpenLimits) -> Result<Opened> {
+        let mut connection = self.connect(address, id, limits).await?;
+        let started = Instant::now();
+        let reply = self.greet(&mut connection, limits.read).await.map_err(|error| error.at(address))?;
+        let round_trip = started.elapsed();
+        // Authentication is the step that would follow here: it needs the greeting's reply and the open connection.
+        Ok(Opened { connection, round_trip, reply })
+    }
+
+    /// Step 1: the transport.
+    async fn connect(&self, address: &ServerAddress, id: u64, limits: OpenLimits) -> Result<Connection> {
+        let connecting = self.connector.connect(address);
+        let until = limit(limits.connect).map(|connect| Instant::now() + connect);
+        let stream = match (until, limits.deadline) {
+            (Some(until), Some(deadline)) if deadline < until => match timeout_at(deadline, connecting).await {
+                Ok(stream) => stream,
+                Err(_) => return Err(too_slow(limits.connect).into_operation_timeout().at(address)),
+            },
+            (None, Some(deadline)) => match timeout_at(deadline, connecting).await {
+                Ok(stream) => stream,
+                Err(_) => return Err(too_slow(limits.connect).into_operation_timeout().at(address)),
+            },
+            (Some(_), _) => match timeout(limits.connect, connecting).await {
+                Ok(stream) => stream,
+                Err(_) => return Err(too_slow(limits.connect).at(address)),
+            },
+            (None, None) => connecting.await,
+        };
+        let stream = stream.map_err(|error| DriverError::network(NetworkStage::Open, error).at(address))?;
+        Ok(Connection {
+            info: ConnectionInfo { address: address.clone(), id, server_id: None },
+            stream,
+            buffer: BytesMut::new(),
+            hello: HelloReply::from_document(&Document::new()),
+            compressor: None,
+            awaited: 0,
+            more_to_come: false,
+            broken: false,
+        })
+    }
+
+    /// Step 2: `hello` in its oldest form, which every server answers, with what the client is and can do.
+    async fn greet(&self, connection: &mut Connection, read: ReadLimit) -> Result<Document> {
+        let greeting = self.greeting();
+        let request_id = self.request_ids.next();
+        // With a declared API the server must know `hello`, and takes the declaration in an OP_MSG only.
+        let message = if self.settings.server_api.is_some() {
+            let mut body = greeting;
+            body.insert("$db", "admin");
+            encode_message(&body, &[], 0, request_id.0)?
+        } else {
+            OpQuery::encode_command("admin", &encode(&greeting)?, request_id.0)
+        };
+        connection.send(message, request_id, false, read).await?;
+        let reply = connection.receive(read).await?;
+        if !is_ok(&reply) {
+            return Err(command_error(reply));
+        }
+        let hello = HelloReply::from_document(&reply);
+        check_wire_versions(&hello, &connection.info.address)?;
+        connection.info.server_id = hello.connection_id.map(ConnectionId);
+        connection.compressor = hello
+            .compressors
+            .first()
+            .and_then(|chosen| self.settings.compressors.iter().find(|own| own.id() == chosen.id()))
+            .copied();
+        connection.hello = hello;
+        Ok(reply)
+    }
+
+    fn greeting(&self) -> Document {
+        let name = if self.settings.server_api.is_some() { "hello" } else { "isMaster" };
+        let mut greeting = doc! {name: 1, "helloOk": true, "client": self.metadata()};
+        if !self.settings.compressors.is_empty() {
+            let names: Vec<&str> = self.settings.compressors.iter().map(|compressor| compressor.name()).collect();
+            greeting.insert("compression", names);
+        }
+        if self.settings.profile.client_backpressure {
+            greeting.insert("backpressure", true);
+        }
+        add_server_api(&self.settings, &mut greeting);
+        greeting
+    }
+
+    fn metadata(&self) -> Document {
+        let mut metadata = Document::new();
+        if let Some(name) = self.settings.app_name.as_ref().filter(|name| !name.is_empty()) {
+            metadata.insert("application", doc! {"name": name});
+        }
+        metadata.insert("driver", doc! {"name": "backfire-driver", "version": env!("CARGO_PKG_VERSION")});
+        metadata.insert("os", doc! {"type": std::env::consts::OS, "architecture": std::env::consts::ARCH});
+        metadata.insert("platform", format!("rules of {}", self.settings.profile.name));
+        metadata
+    }
+}
+
+fn too_slow(connect: Duration) -> DriverError {
+    DriverError::network(NetworkStage::Open, format_args!("not connected within {} ms", connect.as_millis()))
+}
+
+/// Adds the declared API's fields.
+pub(crate) fn add_server_api(settings: &ClientSettings, body: &mut Document) {
+    if let Some(api) = &settings.server_api {
+        body.insert("apiVersion", &api.version);
+        if let Some(strict) = api.strict {
+            body.insert("apiStrict", strict);
+        }
+        if let Some(deprecation_errors) = api.deprecation_errors {
+            body.insert("apiDeprecationErrors", deprecation_errors);
+        }
+    }
+}
+
+/// The oldest wire version that this driver speaks (3.6: OP_MSG and sessions).
+pub(crate) const MIN_WIRE_VERSION: i32 = 6;
+/// The newest that it knows (8.2).
+pub(crate) const MAX_WIRE_VERSION: i32 = 27;
+
+/// Why driver and server cannot talk; `None` when they can.
+pub(crate) fn incompatibility(hello: &HelloReply, address: &ServerAddress) -> Option<String> {
+    if hello.server_type == ServerType::RsGhost {
+        return None;
+    }
+    if hello.max_wire_version < MIN_WIRE_VERSION {
+        Some(format!(
+            "server at {address} reports wire version {}, but this driver requires at least {MIN_WIRE_VERSION} (MongoDB 3.6)",
+            hello.max_wire_version
+        ))
+    } else if hello.min_wire_version > MAX_WIRE_VERSION {
+        Some(format!(
+            "server at {address} requires wire version {}, but this driver only supports up to {MAX_WIRE_VERSION}",
+            hello.min_wire_version
+        ))
+    } else {
+        None
+    }
+}
+
+fn check_wire_versions(hello: &HelloReply, address: &ServerAddress) -> Result<()> {
+    match incompatibility(hello, address) {
+        Some(why) => Err(DriverError::new(crate::error::ErrorKind::IncompatibleServer(why))),
+        None => Ok(()),
+    }
+}

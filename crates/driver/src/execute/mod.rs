@@ -1,0 +1,165 @@
+//! How an operation is executed: select a server, check out a connection, send, and ask the retry rules after a
+//! failure.
+
+mod plan;
+mod scope;
+mod send;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::time::{Instant, sleep};
+
+use crate::client::ClientInner;
+use crate::error::{DriverError, ErrorKind, Result};
+use crate::pool::PooledConnection;
+use crate::retry::{Decision, RetryRules, RetryState, Stage};
+use crate::session::ClientSession;
+use crate::settings::{ServerAddress, WriteConcern};
+use crate::timeout::{MaxTime, OperationClock};
+use crate::topology::{Criteria, Selected};
+pub(crate) use plan::{Plan, Reply, without_numbers};
+pub(crate) use scope::Scope;
+pub(crate) use send::SendOptions;
+
+/// One operation in progress: all its attempts and, for a cursor, all its commands.
+#[derive(Clone)]
+pub(crate) struct Call {
+    pub(crate) client: Arc<ClientInner>,
+    pub(crate) session: Option<ClientSession>,
+    pub(crate) clock: OperationClock,
+    pub(crate) operation_id: u64,
+    /// The server to use without selection.
+    pinned: Option<ServerAddress>,
+}
+
+impl Call {
+    /// Starts the operation's clock.
+    ///
+    /// # Errors
+    /// When the client is closed, or the session is not the client's.
+    pub(crate) fn new(scope: &Scope, session: Option<ClientSession>, max_time: MaxTime) -> Result<Self> {
+        if scope.client.is_closed() {
+            return Err(DriverError::closed("the client is closed"));
+        }
+        if session.as_ref().is_some_and(|session| !session.belongs_to(&scope.client)) {
+            return Err(DriverError::invalid_argument("the session belongs to another client"));
+        }
+        let session = session.unwrap_or_else(|| ClientSession::implicit(&scope.client));
+        Ok(Self { session: Some(session), ..Self::bare(scope, max_time) })
+    }
+
+    /// For `endSessions`, which belongs to no session, and runs while the client closes.
+    pub(crate) fn without_session(scope: &Scope) -> Result<Self> {
+        Ok(Self::bare(scope, MaxTime::Operation(None)))
+    }
+
+    fn bare(scope: &Scope, max_time: MaxTime) -> Self {
+        Self {
+            client: scope.client.clone(),
+            session: None,
+            clock: OperationClock::start(scope.timeout, max_time),
+            operation_id: scope.client.next_operation_id(),
+            pinned: None,
+        }
+    }
+
+    pub(crate) fn pin(&mut self, server: &ServerAddress) {
+        self.pinned = Some(server.clone());
+    }
+
+    /// Refuses what Java refuses: a write nobody answers, in a session that the application holds.
+    pub(crate) fn check_write_concern(&self, write_concern: &WriteConcern) -> Result<()> {
+        let explicit = self.session.as_ref().is_some_and(|session| !session.is_implicit());
+        if explicit && !write_concern.is_acknowledged() {
+            return Err(DriverError::client("unacknowledged writes are not supported when using an explicit session"));
+        }
+        Ok(())
+    }
+
+    /// A server and a connection to it, within one limit for both.
+    async fn acquire(&mut self, criteria: &Criteria) -> Result<(Selected, PooledConnection)> {
+        let settings = self.client.settings.clone();
+        let topology = self.client.topology.clone();
+        let until = self.clock.begin_selection(&settings);
+        let selected = match &self.pinned {
+            Some(server) => topology.pinned(server),
+            None => topology.select(criteria, until).await,
+        };
+        let selected = selected.map_err(|error| self.limited(error))?;
+        self.clock.set_min_round_trip(selected.min_round_trip);
+        let limits = self.clock.check_out_limits(&settings);
+        let connection = topology.check_out(&selected.server, limits).await.map_err(|error| self.limited(error))?;
+        Ok((selected, connection))
+    }
+
+    /// With `timeoutMS`, any running out of time is that timeout.
+    fn limited(&self, error: DriverError) -> DriverError {
+        let is_timeout = matches!(error.kind(), ErrorKind::ServerSelectionTimeout(_) | ErrorKind::WaitQueueTimeout(_));
+        if is_timeout && self.clock.timeout().is_some() { error.into_operation_timeout() } else { error }
+    }
+}
+
+/// One attempt of an operation on a connection.
+pub(crate) struct Attempt<'a> {
+    pub(crate) call: &'a mut Call,
+    pub(crate) selected: &'a Selected,
+    pub(crate) connection: &'a mut PooledConnection,
+    pub(crate) state: &'a mut RetryState,
+}
+
+impl Attempt<'_> {
+    /// Whether a write with this write concern may carry a transaction number here (facts/client.md A6).
+    pub(crate) fn may_number(&self, write_concern: &WriteConcern) -> bool {
+        self.call.client.settings.retry_writes && write_concern.is_acknowledged() && self.takes_numbers()
+    }
+
+    fn takes_numbers(&self) -> bool {
+        plan::takes_numbers(self.connection.hello(), self.selected.server_type)
+    }
+}
+
+/// What an operation does on a connection, once for each attempt.
+pub(crate) trait Steps: Send {
+    /// What comes out.
+    type Output: Send;
+
+    /// Runs the operation, or what is left of it.
+    fn attempt<'a>(&'a mut self, attempt: Attempt<'a>) -> BoxFuture<'a, Result<Self::Output>>;
+
+    /// The last word on an error that is raised.
+    fn give_up(&mut self, error: DriverError) -> DriverError;
+}
+
+/// Runs an operation until it is done or its rules give up.
+pub(crate) async fn run<S: Steps>(
+    call: &mut Call,
+    criteria: &Criteria,
+    rules: RetryRules,
+    steps: &mut S,
+) -> Result<S::Output> {
+    let mut state = RetryState::new(rules);
+    loop {
+        let (stage, error) = match call.acquire(criteria).await {
+            Err(error) => (Stage::BeforeSend, error),
+            Ok((selected, mut connection)) => {
+                let wire_version = connection.hello().max_wire_version;
+                let attempt = Attempt { call, selected: &selected, connection: &mut connection, state: &mut state };
+                let takes_numbers = attempt.takes_numbers();
+                attempt.state.connected(wire_version, takes_numbers).map_err(|error| steps.give_up(error))?;
+                match steps.attempt(attempt).await {
+                    Ok(output) => return Ok(output),
+                    Err(error) => (Stage::OnConnection, error),
+                }
+            }
+        };
+        let client = call.client.clone();
+        let decision =
+            state.attempt_failed(stage, error, Instant::now(), call.clock.deadline(), || client.random.jitter());
+        match decision {
+            Decision::Retry(wait) if wait.is_zero() => {}
+            Decision::Retry(wait) => sleep(wait).await,
+            Decision::GiveUp(error) => return Err(steps.give_up(error)),
+        }
+    }
+}
