@@ -59,6 +59,11 @@ impl SentCommand {
         document
     }
 
+    /// The collection that the command names in its first field, if it names one.
+    pub fn collection(&self) -> Option<&str> {
+        self.body.values().next().and_then(Bson::as_str)
+    }
+
     /// The body alone, with the fields that the driver added.
     pub fn body(&self) -> &Document {
         &self.body

@@ -2,6 +2,7 @@
 
 mod address;
 mod concern;
+mod from_uri;
 mod profile;
 mod read_preference;
 
