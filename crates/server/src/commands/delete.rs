@@ -8,7 +8,6 @@ use bson::RawDocument;
 use bson::raw::{RawDocumentBuf, cstr};
 use bytes::Bytes;
 
-use super::insert::id_of;
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
@@ -23,7 +22,7 @@ use crate::stages::locks::{Access, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::value::{Collation, View};
-use crate::write::prepare::{batch, statement_ids};
+use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::{WriteKind, WriteResults};
 
 /// `{delete: collection, deletes: [{q, limit, collation, hint}, …], ordered: bool}`.
@@ -198,7 +197,7 @@ impl Delete {
             return Ok(false);
         }
         collection.remove(&mut *transaction, record, document)?;
-        let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(&value) };
+        let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(document) };
         engine::commit(op, &self.ns, transaction, run.session.as_deref(), done).await?;
         Ok(true)
     }

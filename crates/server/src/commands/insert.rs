@@ -18,8 +18,7 @@ use crate::sessions::{CheckedOut, Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, enter};
 use crate::storage::collection::{Collection, WriteError};
-use crate::value::View;
-use crate::write::prepare::{batch, document_to_store, statement_ids};
+use crate::write::prepare::{batch, document_to_store, id_of, statement_ids};
 use crate::write::{WriteKind, WriteResults};
 
 /// `{insert: collection, documents: […], ordered: bool}`.
@@ -212,16 +211,10 @@ impl Insert {
             collection.insert(&mut *transaction, raw(&one.document))?;
         }
         let statements = batch.iter().map(|one| (one.statement, StatementRecord::Insert)).collect();
-        let first_id = batch.first().map_or(Bson::Null, |one| id_of(&one.document));
+        let first_id = batch.first().map_or(Bson::Null, |one| id_of(raw(&one.document)));
         let session: Option<&CheckedOut> = run.session.as_deref();
         engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id }).await
     }
-}
-
-/// `_id` of a document.
-pub(super) fn id_of(document: &[u8]) -> Bson {
-    let id = raw(document).get("_id").ok().flatten().map(View::from);
-    id.and_then(|id| id.to_bson().ok()).unwrap_or(Bson::Null)
 }
 
 /// `hangDuringBatchInsert`: before ticket and locks, where interrupts end it.

@@ -2,6 +2,7 @@
 
 use backfire_wire::scan;
 use bson::oid::ObjectId;
+use bson::{Bson, RawDocument};
 use bytes::Bytes;
 
 use crate::error::{CommandError, Result};
@@ -138,6 +139,12 @@ pub fn document_to_store(document: &[u8], new_id: impl FnOnce() -> ObjectId) -> 
     }
 }
 
+/// `_id` of a document; null without one.
+pub fn id_of(document: &RawDocument) -> Bson {
+    let id = document.get("_id").ok().flatten().map(View::from);
+    id.and_then(|id| id.to_bson().ok()).unwrap_or(Bson::Null)
+}
+
 /// Whether a value may be an `_id`.
 ///
 /// # Errors
@@ -181,7 +188,7 @@ fn depth(document: &[u8], at: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use bson::{Bson, Document, doc};
+    use bson::{Document, doc};
 
     fn stored(document: Document) -> std::result::Result<Document, (i32, String)> {
         let raw = document.to_vec().unwrap();

@@ -1,0 +1,156 @@
+//! The arguments of every command.
+
+use std::net::IpAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// How many copies of one write is your database running?
+///
+/// Exit codes: 0 as predicted, 1 a difference, 2 could not run.
+#[derive(Debug, Parser)]
+#[command(version, max_term_width = 100)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// Log more to stderr (-v: what happens, -vv: details).
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub verbose: u8,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run one write against a stalled server, count what arrived and what ran, and compare with the prediction.
+    #[command(after_help = REHEARSE_EXAMPLES)]
+    Rehearse(Rehearse),
+    /// Run the lab server alone, for any MongoDB client.
+    #[command(after_help = SERVE_EXAMPLES)]
+    Serve(Serve),
+}
+
+const REHEARSE_EXAMPLES: &str = "\
+Examples:
+  backfire rehearse                                  the experiment: 8 sends, 4 copies
+  backfire rehearse store-inventory --scale 0.1      the worked timeline in 24 seconds
+  backfire rehearse --list                           what is built in
+  backfire rehearse --print store-inventory > my.toml; backfire rehearse --scenario-file my.toml
+  backfire rehearse --app 'java -jar service.jar'    measure your own service: it finds BACKFIRE_URI
+                                                     in its environment";
+
+const SERVE_EXAMPLES: &str = "\
+Examples:
+  backfire serve                      on 127.0.0.1:27017, behaving like 7.0
+  backfire serve --port 0             on a free port; the first line on stdout is the connection string
+  mongosh \"$(backfire serve --port 0 | head -1)\"";
+
+/// Arguments of `rehearse`.
+#[derive(Debug, Args)]
+pub struct Rehearse {
+    /// A built-in scenario.
+    #[arg(default_value = "retry-lab", conflicts_with_all = ["scenario_file", "list", "print"])]
+    pub scenario: String,
+    /// A scenario of your own.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["list", "print"])]
+    pub scenario_file: Option<PathBuf>,
+    /// List the built-in scenarios.
+    #[arg(long, conflicts_with = "print")]
+    pub list: bool,
+    /// Print the file of a built-in scenario, to start from.
+    #[arg(long, value_name = "SCENARIO")]
+    pub print: Option<String>,
+    /// Multiply every time of the scenario by this (0.1: ten times faster).
+    #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
+    pub scale: f64,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Keep the event stream: one JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// Run this shell command in the place of backfire's own client, with BACKFIRE_URI in its environment, and count what
+    /// it does. Its output goes to stderr.
+    #[arg(long, value_name = "COMMAND")]
+    pub app: Option<String>,
+    /// With --app: count and stall the writes to this collection only (default: every collection).
+    #[arg(long, value_name = "DB.COLLECTION", requires = "app", value_parser = namespace)]
+    pub namespace: Option<String>,
+    /// With --app: end the command after this many seconds.
+    #[arg(long, value_name = "SECONDS", requires = "app")]
+    pub app_timeout: Option<u64>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `serve`.
+#[derive(Debug, Args)]
+pub struct Serve {
+    /// The address to listen on.
+    #[arg(long, default_value = "127.0.0.1")]
+    pub bind: IpAddr,
+    /// The port to listen on; 0 picks a free one.
+    #[arg(long, default_value_t = 27017)]
+    pub port: u16,
+    /// The server version to behave like.
+    #[arg(long, default_value = "7.0", value_parser = ["4.4", "7.0", "8.0"])]
+    pub profile: String,
+    /// Allow an address that other machines can reach. There is no authentication.
+    #[arg(long)]
+    pub allow_remote: bool,
+    /// The host name that clients are told to connect to, where it is not the address itself.
+    #[arg(long, value_name = "HOST")]
+    pub advertise: Option<String>,
+    /// The replica set's name.
+    #[arg(long, value_name = "NAME", default_value = "rs0", conflicts_with = "standalone")]
+    pub repl_set: String,
+    /// Be no replica-set member: drivers then send no txnNumber.
+    #[arg(long)]
+    pub standalone: bool,
+    /// Leave out configureFailPoint, as a server without enableTestCommands does.
+    #[arg(long)]
+    pub no_test_commands: bool,
+    /// How many connections to take.
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    pub max_connections: usize,
+}
+
+/// How to show a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines.
+    Json,
+}
+
+fn scale(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(scale) if (0.001..=1000.0).contains(&scale) => Ok(scale),
+        Ok(_) => Err("must be from 0.001 to 1000".to_owned()),
+        Err(_) => Err("must be a number, such as 0.1".to_owned()),
+    }
+}
+
+fn namespace(text: &str) -> Result<String, String> {
+    match backfire_model::Namespace::parse(text) {
+        Some(_) => Ok(text.to_owned()),
+        None => Err("must be of the form 'database.collection'".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

@@ -1,0 +1,147 @@
+//! `backfire rehearse`: one write against a stalled server.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::Duration;
+
+use backfire_model::event::Event;
+use backfire_model::run::Run;
+use backfire_model::scenario::{BUILT_IN, Scenario};
+use backfire_rehearsal::app::AppEnd;
+use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
+use backfire_report::{json, table, timeline};
+
+use super::serve::now_ms;
+use crate::cli::{Format, Rehearse};
+use crate::exit::Exit;
+use crate::progress::Progress;
+
+/// Runs a scenario, or tells which there are.
+pub fn run(arguments: &Rehearse) -> Exit {
+    if arguments.list {
+        return list();
+    }
+    if let Some(name) = &arguments.print {
+        return print(name);
+    }
+    let scenario = match scenario(arguments) {
+        Ok(scenario) => scenario,
+        Err(why) => return Exit::could_not_run(why),
+    };
+    // The file is opened before the rehearsal: a path that cannot be written should not cost four minutes.
+    let events =
+        match arguments.events.as_deref().map(|path| File::create(path).map_err(|error| cannot_write(path, &error))) {
+            None => None,
+            Some(Ok(file)) => Some(file),
+            Some(Err(why)) => return Exit::could_not_run(why),
+        };
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
+    };
+    let run = match runtime.block_on(perform(arguments, &scenario)) {
+        Ok(run) => run,
+        Err(why) => return Exit::could_not_run(why),
+    };
+    if let (Some(file), Some(path)) = (events, &arguments.events)
+        && let Err(error) = write_events(file, &run.events)
+    {
+        return Exit::could_not_run(cannot_write(path, &error));
+    }
+    show(arguments.format, &run)
+}
+
+async fn perform(arguments: &Rehearse, scenario: &Scenario) -> Result<Run, String> {
+    let progress = Progress::start(scenario, arguments.scale, arguments.quiet)?;
+    let options = Options {
+        scale: arguments.scale,
+        transport: Transport::Tcp,
+        seed: arguments.seed,
+        started_at_ms: now_ms(),
+        watcher: progress.watcher(),
+    };
+    let result = match &arguments.app {
+        None => rehearse(scenario, &options).await,
+        Some(command) => {
+            let app = AppOptions {
+                command: command.clone(),
+                namespace: arguments.namespace.clone(),
+                timeout: arguments.app_timeout.map(Duration::from_secs),
+            };
+            rehearse_app(scenario, &options, &app).await.map(|(run, end)| {
+                match end {
+                    AppEnd::Exited(Some(0)) => {}
+                    AppEnd::Exited(Some(code)) => progress.say(&format!("'{command}' ended with status {code}")),
+                    AppEnd::Exited(None) => progress.say(&format!("'{command}' was ended by a signal")),
+                    AppEnd::TimedOut => progress.say(&format!("'{command}' was ended: its time was over")),
+                }
+                run
+            })
+        }
+    };
+    progress.finish();
+    result.map_err(|error| error.to_string())
+}
+
+fn scenario(arguments: &Rehearse) -> Result<Scenario, String> {
+    match &arguments.scenario_file {
+        None => Scenario::built_in(&arguments.scenario).map_err(|error| error.to_string()),
+        Some(path) => {
+            let text =
+                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+            Scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
+        }
+    }
+}
+
+fn list() -> Exit {
+    let width = BUILT_IN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    for (name, text) in BUILT_IN {
+        match Scenario::parse(text) {
+            Ok(scenario) => println!("{name:width$}  {}", scenario.summary),
+            Err(error) => return Exit::could_not_run(format!("{name}: {error}")),
+        }
+    }
+    Exit::Fine
+}
+
+fn print(name: &str) -> Exit {
+    match Scenario::built_in(name) {
+        Ok(_) => {
+            let text = BUILT_IN.iter().find(|(built_in, _)| *built_in == name).map_or("", |(_, text)| text);
+            print!("{text}");
+            Exit::Fine
+        }
+        Err(error) => Exit::could_not_run(error),
+    }
+}
+
+fn show(format: Format, run: &Run) -> Exit {
+    match format {
+        Format::Json => println!("{}", json::render(run)),
+        Format::Text => {
+            let scale = if run.scale == 1.0 { String::new() } else { format!(", every time x {}", run.scale) };
+            println!("{}{scale}\n\n{}\n{}", run.scenario, timeline::render(run), table::render(run));
+            match run.differences().len() {
+                0 => println!("as predicted"),
+                1 => println!("1 number differs from the prediction"),
+                many => println!("{many} numbers differ from the prediction"),
+            }
+        }
+    }
+    if run.differences().is_empty() { Exit::Fine } else { Exit::Difference }
+}
+
+fn write_events(file: File, events: &[Event]) -> io::Result<()> {
+    let mut out = BufWriter::new(file);
+    for event in events {
+        serde_json::to_writer(&mut out, event)?;
+        out.write_all(b"\n")?;
+    }
+    out.flush()
+}
+
+fn cannot_write(path: &Path, error: &io::Error) -> String {
+    format!("cannot write {}: {error}", path.display())
+}

@@ -1,0 +1,72 @@
+//! A rehearsal with somebody else's program in the place of the client.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use backfire_model::run::Run;
+use backfire_model::scenario::Scenario;
+use tokio::process::Command;
+
+use crate::rehearse::{Options, RehearsalError, Stage};
+
+/// How a program is run.
+#[derive(Debug, Clone)]
+pub struct AppOptions {
+    /// The command line, for a shell.
+    pub command: String,
+    /// The collection whose writes count and are stalled; `None`: every collection of an application.
+    pub namespace: Option<String>,
+    /// The program is ended after this long.
+    pub timeout: Option<Duration>,
+}
+
+/// How the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AppEnd {
+    /// By itself, with this status (`None`: by a signal).
+    Exited(Option<i32>),
+    /// It was ended because its time was over.
+    TimedOut,
+}
+
+/// Starts the server with the scenario's stall, runs a program with `BACKFIRE_URI` in its environment, and counts what
+/// it did. Its output goes to stderr.
+///
+/// # Errors
+/// When it could not be run; a run that differs from its prediction is no error, nor is a program that fails.
+pub async fn rehearse_app(
+    scenario: &Scenario,
+    options: &Options,
+    app: &AppOptions,
+) -> Result<(Run, AppEnd), RehearsalError> {
+    let mut scenario = scenario.clone();
+    if let Some(namespace) = &app.namespace {
+        scenario.workload.namespace.clone_from(namespace);
+    }
+    let stage = Stage::set(&scenario, options, app.namespace.clone(), app.namespace.is_some()).await?;
+    stage.recorder.begin();
+    let failed = |error| RehearsalError::App(app.command.clone(), error);
+    let mut child = Command::new("sh")
+        .arg("-c")
+        .arg(&app.command)
+        .env("BACKFIRE_URI", stage.uri.to_uri_string())
+        .env("BACKFIRE_NAMESPACE", stage.namespace.to_string())
+        .stdin(Stdio::null())
+        .stdout(Stdio::from(std::io::stderr()))
+        .kill_on_drop(true)
+        .spawn()
+        .map_err(failed)?;
+    let end = match app.timeout {
+        None => AppEnd::Exited(child.wait().await.map_err(failed)?.code()),
+        Some(timeout) => match tokio::time::timeout(timeout, child.wait()).await {
+            Ok(status) => AppEnd::Exited(status.map_err(failed)?.code()),
+            Err(_) => {
+                child.kill().await.map_err(failed)?;
+                AppEnd::TimedOut
+            }
+        },
+    };
+    let waiting_resends = stage.recorder.with_ledger(backfire_model::ledger::Ledger::waiting_resends);
+    let run = stage.finish(options.scale, waiting_resends).await?;
+    Ok((run, end))
+}
