@@ -20,7 +20,7 @@ use crate::settings::WriteConcern;
 use crate::topology::Criteria;
 
 use super::batch::{Batch, Limits, Planner, Statement};
-use super::model::{BulkWriteModel, ensure_id};
+use super::model::{BulkWriteModel, WriteKind, ensure_id};
 use super::result::{BulkWriteResult, Combiner};
 
 /// Before this wire version (4.2) a server ignores an unknown `hint` of an update without saying so.
@@ -62,12 +62,17 @@ impl Bulk {
 
     fn encode(&mut self, call: &Call) -> Result<Vec<Statement>> {
         let client = call.client.clone();
+        let profile = client.settings.profile;
         let encode_one = |(index, model): (usize, &mut BulkWriteModel)| {
             if let BulkWriteModel::InsertOne { document } = model {
                 ensure_id(document, || client.random.object_id());
             }
             let document = encode(&model.to_statement()?)?;
-            Ok(Statement { index, kind: model.kind(), multi: model.is_multi(), document })
+            let kind = match model.kind() {
+                WriteKind::Replace if !profile.replace_is_own_command => WriteKind::Update,
+                kind => kind,
+            };
+            Ok(Statement { index, kind, multi: model.is_multi(), document })
         };
         self.models.iter_mut().enumerate().map(encode_one).collect()
     }

@@ -446,6 +446,25 @@ async fn writes_over_several_collections() {
     assert!(error.has_label("RetryableWriteError") && error.is_client_side());
     assert_eq!((fake.seen()[1].txn(), fake.seen()[2].txn()), (Some(2), Some(2)));
 
+    // A write concern that a resend may mend; if it does not, the write is done all the same.
+    let met = || {
+        let counts = doc! {"nErrors": 0, "nInserted": 1, "nMatched": 0, "nModified": 0, "nUpserted": 0, "nDeleted": 0};
+        with(cursor(0, vec![]), counts)
+    };
+    let unmet = || {
+        let concern = doc! {"code": 91, "errmsg": "x"};
+        Step::Reply(with(met(), doc! {"writeConcernError": concern, "errorLabels": ["RetryableWriteError"]}))
+    };
+    let before = fake.seen().len();
+    fake.script([unmet(), Step::Reply(met())]);
+    assert_eq!(client.bulk_write(models()).await.unwrap().inserted_count, 1);
+    fake.script([unmet(), unmet()]);
+    let error = client.bulk_write(models()).await.unwrap_err();
+    let ErrorKind::ClientBulkWrite(failure) = error.kind() else { panic!("{error}") };
+    assert_eq!(failure.write_concern_errors[0].code, 91);
+    assert_eq!(failure.partial_result.as_ref().unwrap().inserted_count, 1);
+    assert_eq!(fake.seen().len() - before, 4);
+
     let unacknowledged = WriteConcern::members(0);
     let refused = client.bulk_write(models()).write_concern(&unacknowledged).await.unwrap_err();
     assert!(refused.to_string().contains("Cannot request unacknowledged write concern and ordered writes"));
