@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::ClientInner;
 use crate::error::{DriverError, ErrorKind, Result};
 use crate::pool::PooledConnection;
-use crate::retry::{Decision, RetryRules, RetryState, Stage};
+use crate::retry::{Decision, Operation, RetryRules, RetryState, Stage};
 use crate::session::ClientSession;
 use crate::settings::{ServerAddress, WriteConcern};
 use crate::timeout::{MaxTime, OperationClock};
@@ -51,8 +51,8 @@ impl Call {
     }
 
     /// For `endSessions`, which belongs to no session, and runs while the client closes.
-    pub(crate) fn without_session(scope: &Scope) -> Result<Self> {
-        Ok(Self::bare(scope, MaxTime::Operation(None)))
+    pub(crate) fn without_session(scope: &Scope) -> Self {
+        Self::bare(scope, MaxTime::Operation(None))
     }
 
     fn bare(scope: &Scope, max_time: MaxTime) -> Self {
@@ -65,8 +65,14 @@ impl Call {
         }
     }
 
+    /// Uses this server from now on, without selection: for the rest of a cursor.
     pub(crate) fn pin(&mut self, server: &ServerAddress) {
         self.pinned = Some(server.clone());
+    }
+
+    /// The retry rules of an operation here.
+    pub(crate) fn rules(&self, operation: Operation) -> RetryRules {
+        RetryRules::new(operation, &self.client.settings, self.clock.timeout().is_some())
     }
 
     /// Refuses what Java refuses: a write nobody answers, in a session that the application holds.

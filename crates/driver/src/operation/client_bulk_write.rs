@@ -20,7 +20,7 @@ use crate::cursor::{Cursor, CursorRules};
 use crate::error::reply::{number, write_concern_error, write_concern_failure, write_errors};
 use crate::error::{DriverError, ErrorKind, Result, WriteConcernFailure, WriteFailure};
 use crate::execute::{Attempt, Call, Reply, SendOptions, Steps, run, without_numbers};
-use crate::retry::{Identity, Operation, RetryRules};
+use crate::retry::{Identity, Operation};
 use crate::settings::WriteConcern;
 use crate::topology::Criteria;
 
@@ -59,7 +59,7 @@ impl Execute for ClientBulkWrite {
     type Output = ClientBulkWriteResult;
 
     async fn execute(mut self, mut request: Request) -> Result<Self::Output> {
-        let mut call = request.start_operation()?;
+        let mut call = request.start()?;
         let write_concern = request.write_concern();
         call.check_write_concern(&write_concern)?;
         let Request { options, .. } = request;
@@ -209,7 +209,7 @@ async fn run_batch(
     write_concern: &WriteConcern,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let rules = RetryRules::new(Operation::BulkWrite, &call.client.settings, call.clock.timeout().is_some());
+    let rules = call.rules(Operation::BulkWrite);
     let ordered = outcome.ordered;
     let mut steps =
         BatchSteps { pending, options, write_concern, ordered, verbose: outcome.result.verbose, current: None };

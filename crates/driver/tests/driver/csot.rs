@@ -252,8 +252,8 @@ async fn options_that_contradict_each_other_are_refused() {
     let coll = collection(&fake, Fake::settings());
     let iteration = TimeoutMode::Iteration;
     let out = || [doc! {"$out": "d"}];
-    let refused = |result: Result<_, DriverError>| {
-        let error: DriverError = result.map(|_: backfire_driver::Cursor| ()).unwrap_err();
+    let refused = |result: Result<backfire_driver::Cursor, DriverError>| {
+        let error = result.unwrap_err();
         assert_eq!(error.java_class(), "IllegalArgumentException", "{error}");
     };
     refused(coll.find(doc! {}).timeout_mode(iteration).await);

@@ -198,6 +198,7 @@ async fn a_bulk_has_two_sends_for_each_command_and_stops_where_it_is_stuck() {
     fake.script([good, Step::Stall, Step::Stall]);
     let error = collection(&fake, with_socket_timeout()).bulk_write(models()).await.unwrap_err();
     assert_eq!(error.java_class(), "MongoSocketReadTimeoutException");
+    assert_eq!(error.bulk_result().unwrap().inserted_count, 1);
     assert_eq!(sends(&fake), expected(&[("insert", 0, 1), ("update", 0, 2), ("update", 5000, 2)]));
 }
 
