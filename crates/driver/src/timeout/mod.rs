@@ -29,7 +29,7 @@ pub(crate) struct OperationClock {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     /// Ends server selection and check-out of the running attempt.
-    selection_until: Option<Instant>,
+    selection_until: Instant,
     /// Of the selected server.
     min_round_trip: Duration,
     max_time: MaxTime,
@@ -38,7 +38,7 @@ pub(crate) struct OperationClock {
 impl OperationClock {
     pub(crate) fn start(timeout: Option<Duration>, max_time: MaxTime) -> Self {
         let mut clock =
-            Self { timeout, deadline: None, selection_until: None, min_round_trip: Duration::ZERO, max_time };
+            Self { timeout, deadline: None, selection_until: Instant::now(), min_round_trip: Duration::ZERO, max_time };
         clock.restart();
         clock
     }
@@ -69,9 +69,9 @@ impl OperationClock {
     }
 
     /// Begins an attempt: from now on server selection and check-out share one limit. Returns it.
-    pub(crate) fn begin_selection(&mut self, settings: &ClientSettings) -> Option<Instant> {
+    pub(crate) fn begin_selection(&mut self, settings: &ClientSettings) -> Instant {
         let until = Instant::now() + settings.server_selection_timeout;
-        self.selection_until = Some(self.deadline.map_or(until, |deadline| deadline.min(until)));
+        self.selection_until = self.deadline.map_or(until, |deadline| deadline.min(until));
         self.selection_until
     }
 
@@ -80,16 +80,16 @@ impl OperationClock {
         if self.timeout.is_none() {
             let read = ReadLimit::silence(settings.socket_timeout);
             return CheckOutLimits {
-                wait_until: Some(Instant::now() + settings.wait_queue_timeout),
+                wait_until: Instant::now() + settings.wait_queue_timeout,
                 is_operation_deadline: false,
                 open: OpenLimits { connect: settings.connect_timeout, read, deadline: None },
             };
         }
-        let read = self.selection_until.map_or(ReadLimit::Unlimited, ReadLimit::Deadline);
+        let read = ReadLimit::Deadline(self.selection_until);
         CheckOutLimits {
             wait_until: self.selection_until,
             is_operation_deadline: true,
-            open: OpenLimits { connect: settings.connect_timeout, read, deadline: self.selection_until },
+            open: OpenLimits { connect: settings.connect_timeout, read, deadline: Some(self.selection_until) },
         }
     }
 
@@ -192,7 +192,7 @@ mod tests {
         let settings = ClientSettings { server_selection_timeout: 50 * MS, ..settings() };
         for (timeout, expected) in [(None, 50), (Some(20), 20), (Some(0), 50), (Some(90), 50)] {
             let mut clock = OperationClock::start(timeout.map(Duration::from_millis), MaxTime::Omitted);
-            assert_eq!(clock.begin_selection(&settings), Some(Instant::now() + expected * MS), "{timeout:?}");
+            assert_eq!(clock.begin_selection(&settings), Instant::now() + expected * MS, "{timeout:?}");
         }
     }
 }

@@ -71,6 +71,8 @@ pub enum Mood {
     HelloStalls,
     /// Closes the connection on `hello`.
     HelloResets,
+    /// Answers an awaitable `hello` at once.
+    NeverWaits,
     /// Refuses connections.
     Refuses,
     /// Never completes a connection.
@@ -313,13 +315,13 @@ impl Fake {
         match mood {
             Mood::HelloStalls => std::future::pending().await,
             Mood::HelloResets => return Err(io::ErrorKind::ConnectionReset.into()),
-            Mood::Well | Mood::Refuses | Mood::ConnectHangs => {}
+            Mood::Well | Mood::NeverWaits | Mood::Refuses | Mood::ConnectHangs => {}
         }
         if let (Ok(known), Ok(wait_ms)) =
             (seen.command.get_document("topologyVersion"), seen.command.get_i64("maxAwaitTimeMS"))
         {
             let same = self.node(address.host(), |node| node.hello.get_document("topologyVersion").ok() == Some(known));
-            if same {
+            if same && mood != Mood::NeverWaits {
                 let _ = timeout(Duration::from_millis(wait_ms as u64), changed.notified()).await;
             }
         }
@@ -343,7 +345,7 @@ impl Connector for Fake {
             match mood {
                 Mood::Refuses => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Mood::ConnectHangs => std::future::pending().await,
-                Mood::Well | Mood::HelloStalls | Mood::HelloResets => {}
+                Mood::Well | Mood::NeverWaits | Mood::HelloStalls | Mood::HelloResets => {}
             }
             let (ours, theirs) = duplex(1 << 20);
             let connection = {
