@@ -29,6 +29,8 @@ pub enum Step {
     ReplyAfter(u64, Document),
     /// Never answers; the connection stays open.
     Stall,
+    /// Answers with these bytes, whatever they are.
+    Raw(Vec<u8>),
     /// Closes the connection.
     Reset,
 }
@@ -300,6 +302,10 @@ impl Fake {
                         // Until the client gives up.
                         while stream.read_buf(&mut buffer).await? > 0 {}
                         return Ok(());
+                    }
+                    Step::Raw(bytes) => {
+                        stream.write_all(&bytes).await?;
+                        continue;
                     }
                     Step::Reset => return Err(io::ErrorKind::ConnectionReset.into()),
                 }
