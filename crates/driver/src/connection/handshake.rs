@@ -16,6 +16,7 @@ use super::{Connection, ConnectionInfo, HelloReply, ReadLimit, RequestIds, Serve
 use crate::error::reply::{command_error, is_ok};
 use crate::error::{DriverError, NetworkStage, Result};
 use crate::settings::{ClientSettings, ServerAddress, limit};
+use crate::timeout::later;
 use crate::transport::Connector;
 
 /// The time that opening may take.
@@ -80,7 +81,7 @@ impl Opener {
     async fn connect(&self, address: &ServerAddress, id: u64, limits: OpenLimits) -> Result<Connection> {
         let started = Instant::now();
         let connecting = self.connector.connect(address);
-        let own_limit = limit(limits.connect).map(|connect| started + connect);
+        let own_limit = limit(limits.connect).map(|connect| later(started, connect));
         let by_operation = limits.deadline.filter(|deadline| own_limit.is_none_or(|own_limit| *deadline < own_limit));
         let stream = match by_operation.or(own_limit) {
             None => connecting.await,

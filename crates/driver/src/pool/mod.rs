@@ -23,6 +23,7 @@ use crate::connection::{Connection, ConnectionInfo, ReadLimit};
 use crate::error::{DriverError, ErrorKind, Result};
 use crate::events::{CheckOutFailure, CloseReason, Event, Listener, PoolEvent};
 use crate::settings::{ClientSettings, ServerAddress, limit};
+use crate::timeout::later;
 
 /// Waiting operations a pool takes; more are refused (Java's `maxWaitQueueSize` of old; here a safety limit).
 const MAX_WAITING: usize = 100_000;
@@ -220,7 +221,7 @@ impl Pool {
 
     /// Why an idle connection should be closed now, if it should.
     fn perished(&self, idle: &Idle, generation: u64, now: Instant) -> Option<CloseReason> {
-        let older = |since: Instant, most: Duration| limit(most).is_some_and(|most| now >= since + most);
+        let older = |since: Instant, most: Duration| limit(most).is_some_and(|most| now >= later(since, most));
         if idle.generation != generation {
             Some(CloseReason::Stale)
         } else if older(idle.returned, self.settings.max_idle_time) || older(idle.opened, self.settings.max_life_time) {

@@ -9,7 +9,13 @@ use crate::connection::ReadLimit;
 use crate::connection::handshake::OpenLimits;
 use crate::error::{DriverError, Result};
 use crate::pool::CheckOutLimits;
-use crate::settings::ClientSettings;
+use crate::settings::{ClientSettings, limit};
+
+/// The moment that is `duration` after `start`. A duration so long that there is no such moment is a century.
+pub(crate) fn later(start: Instant, duration: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    start.checked_add(duration).unwrap_or_else(|| start + CENTURY)
+}
 
 /// What `maxTimeMS` a command carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +51,8 @@ impl OperationClock {
 
     /// Gives the whole `timeoutMS` again: for the next call on a cursor.
     pub(crate) fn restart(&mut self) {
-        self.deadline = self.timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout);
+        let timeout = self.timeout.and_then(limit);
+        self.deadline = timeout.map(|timeout| later(Instant::now(), timeout));
     }
 
     /// Another `timeoutMS` from now on.
@@ -70,7 +77,7 @@ impl OperationClock {
 
     /// Begins an attempt: from now on server selection and check-out share one limit. Returns it.
     pub(crate) fn begin_selection(&mut self, settings: &ClientSettings) -> Instant {
-        let until = Instant::now() + settings.server_selection_timeout;
+        let until = later(Instant::now(), settings.server_selection_timeout);
         self.selection_until = self.deadline.map_or(until, |deadline| deadline.min(until));
         self.selection_until
     }
@@ -80,7 +87,7 @@ impl OperationClock {
         if self.timeout.is_none() {
             let read = ReadLimit::silence(settings.socket_timeout);
             return CheckOutLimits {
-                wait_until: Instant::now() + settings.wait_queue_timeout,
+                wait_until: later(Instant::now(), settings.wait_queue_timeout),
                 is_operation_deadline: false,
                 open: OpenLimits { connect: settings.connect_timeout, read, deadline: None },
             };
@@ -165,6 +172,14 @@ mod tests {
         clock.restart();
         clock.set_max_time(MaxTime::Omitted);
         assert_eq!(clock.max_time_ms().unwrap(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_time_without_end_is_a_century() {
+        let now = Instant::now();
+        assert_eq!(later(now, MS), now + MS);
+        assert!(later(now, Duration::MAX) > now + Duration::from_secs(3_000_000_000));
+        assert!(OperationClock::start(Some(Duration::MAX), MaxTime::Operation(None)).max_time_ms().is_ok());
     }
 
     #[tokio::test(start_paused = true)]

@@ -25,6 +25,7 @@ use crate::events::{Event, Listener, TopologyEvent};
 use crate::pool::{CheckOutError, CheckOutLimits, Pool, PooledConnection};
 use crate::random::Random;
 use crate::settings::{ClientSettings, ServerAddress};
+use crate::timeout::later;
 
 pub use description::{ServerDescription, TopologyDescription, TopologyType};
 use monitor::{Monitor, Signals};
@@ -215,7 +216,7 @@ impl Topology {
             if Instant::now() >= until {
                 return Err(self.no_server(criteria, &description));
             }
-            let ask_again = Instant::now() + self.settings.min_heartbeat_frequency;
+            let ask_again = later(Instant::now(), self.settings.min_heartbeat_frequency);
             // A change, or time to ask again: either way, look.
             let _ = timeout_at(until.min(ask_again), changes.changed()).await;
         }

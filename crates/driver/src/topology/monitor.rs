@@ -192,7 +192,7 @@ impl Checker {
         let settings = &self.monitor.settings;
         let mut limit = settings.connect_timeout;
         if awaited && !limit.is_zero() {
-            limit += settings.heartbeat_frequency;
+            limit = limit.saturating_add(settings.heartbeat_frequency);
         }
         let limit = ReadLimit::silence(limit);
         let started = Instant::now();

@@ -321,3 +321,14 @@ async fn a_server_that_fails_in_no_time_does_not_stop_the_clock() {
     let seen = fake.seen();
     assert!(seen.iter().all(|send| (send.lsid(), send.txn()) == (seen[0].lsid(), Some(1))));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_no_bytes_is_given_up_in_time() {
+    let fake = Fake::single(primary());
+    let coll = collection(&fake, with_timeout(300));
+    fake.script([Step::ReplyAndGoDeaf(ok())]);
+    coll.insert_one(doc! {}).await.unwrap();
+    let error = coll.insert_one(doc! {"pad": "x".repeat(2 * PIPE_BYTES)}).await.unwrap_err();
+    assert_eq!((error.is_operation_timeout(), fake.now_ms()), (true, 300));
+    assert_eq!(error.cause().unwrap().java_class(), "MongoSocketWriteException");
+}
