@@ -23,7 +23,7 @@ async fn built_in(name: &str) -> Run {
 }
 
 fn text(run: &Run) -> String {
-    format!("{}\n{}", timeline::render(run), table::render(run))
+    format!("{}\n{}", timeline::render(run, None), table::render(run))
 }
 
 #[tokio::test(start_paused = true)]
