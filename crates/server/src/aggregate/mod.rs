@@ -1,1 +1,4 @@
-//! See the room's documentation.
+//! Aggregation: expressions, accumulators, stages, pipelines.
+
+pub mod accumulator;
+pub mod expression;

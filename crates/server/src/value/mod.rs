@@ -7,6 +7,7 @@
 //! | [`compare`] | the total order of BSON values |
 //! | [`number`] | numeric promotion and arithmetic |
 //! | [`decimal`] | IEEE 754-2008 decimal128 arithmetic |
+//! | [`decimal_math`] | roots, logarithms and trigonometry of decimals |
 //! | [`text`] | values as a mongod spells them in error texts |
 //! | [`collation`] | language-aware string comparison |
 //! | [`key_string`] | order-preserving bytes |
@@ -18,6 +19,7 @@
 pub mod collation;
 pub mod compare;
 pub mod decimal;
+pub mod decimal_math;
 pub mod index_keys;
 pub mod key_string;
 pub mod kinds;

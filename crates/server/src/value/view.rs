@@ -110,6 +110,19 @@ pub enum DocView<'a> {
     Raw(&'a RawDocument),
     /// A decoded document.
     Decoded(&'a Document),
+    /// A decoded array, read as a document whose names are the positions.
+    Positions(&'a [Bson]),
+    /// A document of one field that exists only for matching a value on its own.
+    Single(&'a SingleField<'a>),
+}
+
+/// The one field of a [`DocView::Single`].
+#[derive(Clone, Copy, Debug)]
+pub struct SingleField<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its value.
+    pub value: View<'a>,
 }
 
 /// A borrowed array.
@@ -127,6 +140,10 @@ pub enum Fields<'a> {
     Raw(RawIter<'a>),
     /// Over a decoded document.
     Decoded(bson::document::Iter<'a>),
+    /// Over a decoded array; names are not made up, they read as empty.
+    Positions(std::slice::Iter<'a, Bson>),
+    /// Over one field.
+    Single(std::option::IntoIter<&'a SingleField<'a>>),
 }
 
 impl<'a> Iterator for Fields<'a> {
@@ -139,6 +156,8 @@ impl<'a> Iterator for Fields<'a> {
                 Some((element.key().as_str(), element.value().ok()?.into()))
             }
             Self::Decoded(iter) => iter.next().map(|(name, value)| (name.as_str(), value.into())),
+            Self::Positions(iter) => iter.next().map(|value| ("", value.into())),
+            Self::Single(iter) => iter.next().map(|field| (field.name, field.value)),
         }
     }
 }
@@ -168,6 +187,8 @@ impl<'a> DocView<'a> {
         match self {
             Self::Raw(raw) => Fields::Raw(raw.iter_elements()),
             Self::Decoded(document) => Fields::Decoded(document.iter()),
+            Self::Positions(values) => Fields::Positions(values.iter()),
+            Self::Single(field) => Fields::Single(Some(field).into_iter()),
         }
     }
 
@@ -185,6 +206,8 @@ impl<'a> DocView<'a> {
                 None
             }
             Self::Decoded(document) => document.get(name).map(Into::into),
+            Self::Positions(values) => values.get(name.parse::<usize>().ok()?).map(Into::into),
+            Self::Single(field) => (field.name == name).then_some(field.value),
         }
     }
 
@@ -211,6 +234,8 @@ impl<'a> DocView<'a> {
         match self {
             Self::Raw(raw) => raw.is_empty(),
             Self::Decoded(document) => document.is_empty(),
+            Self::Positions(values) => values.is_empty(),
+            Self::Single(_) => false,
         }
     }
 
@@ -222,6 +247,10 @@ impl<'a> DocView<'a> {
         match self {
             Self::Raw(raw) => to_document(raw),
             Self::Decoded(document) => Ok(document.clone()),
+            Self::Positions(values) => {
+                Ok(values.iter().enumerate().map(|(at, value)| (at.to_string(), value.clone())).collect())
+            }
+            Self::Single(field) => Ok(Document::from_iter([(field.name.to_owned(), field.value.to_bson()?)])),
         }
     }
 }
@@ -248,6 +277,15 @@ impl<'a> ArrayView<'a> {
         match self {
             Self::Raw(raw) => raw.iter_elements().take_while(Result::is_ok).count(),
             Self::Decoded(values) => values.len(),
+        }
+    }
+
+    /// The array read as a document whose names are the positions.
+    pub fn as_positions(self) -> DocView<'a> {
+        match self {
+            // the bytes of an array are those of such a document
+            Self::Raw(raw) => RawDocument::from_bytes(raw.as_bytes()).map_or(DocView::Positions(&[]), DocView::Raw),
+            Self::Decoded(values) => DocView::Positions(values),
         }
     }
 
@@ -374,6 +412,15 @@ impl<'a> View<'a> {
     pub fn as_document(self) -> Option<DocView<'a>> {
         match self {
             Self::Document(document) => Some(document),
+            _ => None,
+        }
+    }
+
+    /// The document, or the array read as one.
+    pub fn as_object(self) -> Option<DocView<'a>> {
+        match self {
+            Self::Document(document) => Some(document),
+            Self::Array(array) => Some(array.as_positions()),
             _ => None,
         }
     }

@@ -1,0 +1,311 @@
+//! Aggregation expressions.
+//!
+//! Operators are rows of tables, one table per family file; [`table`] lists the families. A row says how the operand is
+//! parsed ([`table::Form`]) and how it is computed.
+
+mod accumulators;
+mod arithmetic;
+mod array;
+mod boolean;
+mod comparison;
+mod conditional;
+mod convert;
+pub(crate) mod date;
+pub(crate) mod field_path;
+mod higher_order;
+pub(crate) mod lent;
+mod object;
+mod other;
+mod regex;
+mod set;
+mod string;
+pub(crate) mod table;
+mod trigonometry;
+pub(crate) mod variables;
+
+use bson::{Bson, Document};
+
+pub(crate) use field_path::FieldPath;
+pub use lent::{Lent, Val};
+pub use variables::{Frame, Globals, Scope};
+
+use crate::error::{Result, fail};
+use crate::query::too_deep;
+use crate::value::{ArrayView, DocView, View, text};
+use higher_order::{Filter, Let, Map, Reduce};
+use table::{Call, Form, Operator};
+use variables::Variable;
+
+/// A parsed expression.
+#[derive(Debug, Clone)]
+pub struct Expression {
+    node: Node,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) enum Node {
+    Constant(Val),
+    Field { variable: Variable, path: Vec<Box<str>> },
+    Object(Vec<(String, Expression)>),
+    Array(Vec<Expression>),
+    Call { operator: &'static Operator, arguments: Vec<Expression> },
+    Named { operator: &'static Operator, arguments: Vec<Option<Expression>> },
+    Switch { branches: Vec<(Expression, Expression)>, default: Option<Box<Expression>> },
+    Let(Box<Let>),
+    Map(Box<Map>),
+    Filter(Box<Filter>),
+    Reduce(Box<Reduce>),
+}
+
+/// BSON is not nested deeper than this, and neither are expressions.
+const MAX_NESTING: usize = 200;
+
+impl From<Node> for Expression {
+    fn from(node: Node) -> Self {
+        Self { node }
+    }
+}
+
+impl Expression {
+    /// Parses a value as an expression: a path for a string that starts with `$`, an operator for a document that
+    /// starts with one, else a constant, an object or an array.
+    ///
+    /// # Errors
+    /// A mongod's error for the expression.
+    pub fn parse(value: View<'_>, scope: &Scope) -> Result<Self> {
+        if too_deep(value, MAX_NESTING) {
+            return fail(15, format!("expression exceeds the nesting limit of {MAX_NESTING}"));
+        }
+        Self::operand(value, scope)
+    }
+
+    /// A constant.
+    pub(crate) fn constant(value: Val) -> Self {
+        Node::Constant(value).into()
+    }
+
+    /// Parses what stands where a value is wanted.
+    pub(crate) fn operand(value: View<'_>, scope: &Scope) -> Result<Self> {
+        match value {
+            View::String(text) if text.starts_with('$') => Self::field_path(text, scope),
+            View::Document(document) => Self::object(document, scope),
+            View::Array(array) => Self::array(array, scope),
+            other => Ok(Self::constant(Some(other.to_bson()?))),
+        }
+    }
+
+    fn field_path(text: &str, scope: &Scope) -> Result<Self> {
+        let Some(name) = text.strip_prefix("$$") else {
+            let path = &text[1..];
+            if path.is_empty() {
+                return fail(16872, "'$' by itself is not a valid FieldPath");
+            }
+            let path = FieldPath::parse(path)?;
+            return Ok(Node::Field { variable: scope.current(), path: path.parts().to_vec() }.into());
+        };
+        let (name, rest) = match name.split_once('.') {
+            Some((name, rest)) => (name, Some(rest)),
+            None => (name, None),
+        };
+        variables::check_read(name)?;
+        let variable = if name == "CURRENT" { scope.current() } else { scope.resolve(name)? };
+        let path = match rest {
+            Some(rest) => FieldPath::parse(rest)?.parts().to_vec(),
+            None => Vec::new(),
+        };
+        Ok(Node::Field { variable, path }.into())
+    }
+
+    fn array(array: ArrayView<'_>, scope: &Scope) -> Result<Self> {
+        let elements = array.iter().map(|value| Self::operand(value, scope)).collect::<Result<_>>()?;
+        Ok(Node::Array(elements).into())
+    }
+
+    /// Parses a document: an operator with its operand, or an object of expressions.
+    pub(crate) fn object(document: DocView<'_>, scope: &Scope) -> Result<Self> {
+        let mut fields: Vec<(String, Expression)> = Vec::new();
+        for (at, (name, value)) in document.iter().enumerate() {
+            if at == 0 && name.starts_with('$') {
+                if document.iter().nth(1).is_some() {
+                    let shown = text::document(document);
+                    let text = format!("An object representing an expression must have exactly one field: {shown}");
+                    return fail(15983, text);
+                }
+                return Self::call(name, value, scope);
+            }
+            field_path::check_name(name)?;
+            if fields.iter().any(|(known, _)| known == name) {
+                let shown = text::document(document);
+                return fail(16406, format!("duplicate field name specified in object literal: {shown}"));
+            }
+            fields.push((name.to_owned(), Self::operand(value, scope)?));
+        }
+        Ok(Node::Object(fields).into())
+    }
+
+    /// Parses an operator.
+    ///
+    /// # Errors
+    /// `InvalidPipelineOperator` (168) for an unknown one.
+    pub(crate) fn call(name: &str, operand: View<'_>, scope: &Scope) -> Result<Self> {
+        match table::find(name) {
+            Some(operator) => operator.parse(operand, scope),
+            None => fail(168, format!("Unrecognized expression '{name}'")),
+        }
+    }
+
+    /// The constant it is, if it is one.
+    pub(crate) fn as_constant(&self) -> Option<&Val> {
+        match &self.node {
+            Node::Constant(value) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The path it is, if it is a plain field of the document.
+    pub(crate) fn as_root_path(&self) -> Option<&[Box<str>]> {
+        match &self.node {
+            Node::Field { variable: Variable::Root, path } if !path.is_empty() => Some(path),
+            _ => None,
+        }
+    }
+
+    /// The fields of an object expression.
+    pub(crate) fn as_object(&self) -> Option<&[(String, Expression)]> {
+        match &self.node {
+            Node::Object(fields) => Some(fields),
+            _ => None,
+        }
+    }
+
+    /// Computes the value; `None` is missing.
+    ///
+    /// # Errors
+    /// A mongod's error for the operands met.
+    pub fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
+        match &self.node {
+            Node::Constant(value) => Ok(value.clone()),
+            Node::Field { .. } => self.eval_view(frame)?.into_value(),
+            Node::Object(fields) => {
+                let mut document = Document::new();
+                for (name, expression) in fields {
+                    if let Some(value) = expression.eval(frame)? {
+                        document.insert(name, value);
+                    }
+                }
+                Ok(Some(Bson::Document(document)))
+            }
+            Node::Array(elements) => {
+                let value = |element: &Expression| Ok(element.eval(frame)?.unwrap_or(Bson::Null));
+                Ok(Some(Bson::Array(elements.iter().map(value).collect::<Result<_>>()?)))
+            }
+            Node::Call { operator, arguments } => match operator.form {
+                Form::Eager { eval, .. } => {
+                    let values = arguments.iter().map(|argument| argument.eval(frame)).collect::<Result<Vec<_>>>()?;
+                    eval(Call { name: operator.name, globals: frame.globals }, values)
+                }
+                Form::Lazy { eval, .. } => eval(arguments, frame),
+                Form::Named { .. } | Form::Custom(_) => Ok(None),
+            },
+            Node::Named { operator, arguments } => match operator.form {
+                Form::Named { eval, .. } => eval(operator.name, arguments, frame),
+                _ => Ok(None),
+            },
+            Node::Switch { branches, default } => conditional::switch(branches, default.as_deref(), frame),
+            Node::Let(node) => node.eval(frame),
+            Node::Map(node) => node.eval(frame),
+            Node::Filter(node) => node.eval(frame),
+            Node::Reduce(node) => node.eval(frame),
+        }
+    }
+
+    /// Computes the value, borrowing it from the document where it can.
+    ///
+    /// # Errors
+    /// As [`Expression::eval`].
+    pub fn eval_view<'d>(&self, frame: &mut Frame<'d>) -> Result<Lent<'d>> {
+        let Node::Field { variable, path } = &self.node else {
+            return Ok(self.eval(frame)?.map_or(Lent::Missing, Lent::Owned));
+        };
+        Ok(match variable {
+            Variable::Root => field_path::follow(frame.root, path),
+            Variable::Remove => Lent::Missing,
+            Variable::Now if path.is_empty() => Lent::Owned(Bson::DateTime(frame.globals.now)),
+            Variable::ClusterTime => match frame.globals.cluster_time {
+                Some(time) if path.is_empty() => Lent::Owned(Bson::Timestamp(time)),
+                Some(_) => Lent::Missing,
+                None => return fail(51144, "Builtin variable '$$CLUSTER_TIME' is not available"),
+            },
+            Variable::Now => Lent::Missing,
+            Variable::Slot(slot) => match frame.get(*slot) {
+                None => Lent::Missing,
+                Some(value) if path.is_empty() => Lent::Owned(value.clone()),
+                Some(value) => {
+                    field_path::follow_value(value.into(), path).into_value()?.map_or(Lent::Missing, Lent::Owned)
+                }
+            },
+        })
+    }
+
+    /// Computes what does not depend on the document.
+    ///
+    /// # Errors
+    /// Those of the constants computed.
+    pub fn optimize(self) -> Result<Self> {
+        let node = match self.node {
+            Node::Call { operator, arguments } => {
+                let arguments = optimize_all(arguments)?;
+                if let Some(simpler) = conditional::short_circuit(operator, &arguments) {
+                    return Ok(simpler);
+                }
+                let constant = !arguments.is_empty() && arguments.iter().all(|each| each.as_constant().is_some());
+                fold(Node::Call { operator, arguments }, constant && operator.foldable())?
+            }
+            Node::Named { operator, arguments } => {
+                let arguments = arguments
+                    .into_iter()
+                    .map(|argument| argument.map(Expression::optimize).transpose())
+                    .collect::<Result<Vec<_>>>()?;
+                let constant = arguments.iter().flatten().all(|each| each.as_constant().is_some());
+                fold(Node::Named { operator, arguments }, constant && operator.foldable())?
+            }
+            Node::Array(elements) => {
+                let elements = optimize_all(elements)?;
+                let constant = elements.iter().all(|each| each.as_constant().is_some());
+                fold(Node::Array(elements), constant)?
+            }
+            Node::Object(fields) => Node::Object(
+                fields.into_iter().map(|(name, value)| Ok((name, value.optimize()?))).collect::<Result<_>>()?,
+            ),
+            Node::Switch { branches, default } => Node::Switch {
+                branches: branches
+                    .into_iter()
+                    .map(|(case, then)| Ok((case.optimize()?, then.optimize()?)))
+                    .collect::<Result<_>>()?,
+                default: default.map(|value| value.optimize().map(Box::new)).transpose()?,
+            },
+            Node::Let(node) => Node::Let(Box::new(node.optimize()?)),
+            Node::Map(node) => Node::Map(Box::new(node.optimize()?)),
+            Node::Filter(node) => Node::Filter(Box::new(node.optimize()?)),
+            Node::Reduce(node) => Node::Reduce(Box::new(node.optimize()?)),
+            other @ (Node::Constant(_) | Node::Field { .. }) => other,
+        };
+        Ok(node.into())
+    }
+}
+
+fn optimize_all(expressions: Vec<Expression>) -> Result<Vec<Expression>> {
+    expressions.into_iter().map(Expression::optimize).collect()
+}
+
+fn fold(node: Node, constant: bool) -> Result<Node> {
+    if !constant {
+        return Ok(node);
+    }
+    let empty = Document::new();
+    // what is folded depends neither on the time nor on chance
+    let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
+    let expression = Expression { node };
+    let value = expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
+    Ok(Node::Constant(value))
+}
