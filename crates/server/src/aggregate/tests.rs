@@ -384,7 +384,21 @@ mod expressions {
     }
 
     #[test]
-    fn redaction_and_fields_of_later_releases() {
+    fn deep_nesting_is_handled_or_refused() {
+        let wraps: [fn(Bson) -> Bson; 3] = [
+            |inner| bson!({ "$add": [inner, 1] }),
+            |inner| bson!({ "x": inner }),
+            |inner| bson!({ "$let": { "vars": { "v": inner }, "in": "$$v" } }),
+        ];
+        for (wrap, depth) in wraps.into_iter().zip([90, 180, 60]) {
+            let _ = eval(&(0..depth).fold(bson!(1), |inner, _| wrap(inner)));
+        }
+        let deep = (0..90).fold(bson!(1), |inner, _| bson!({ "$add": [inner, 1] }));
+        is(deep, 91);
+    }
+
+    #[test]
+    fn fields_by_name_of_later_releases() {
         is(bson!({ "$getField": "a" }), 1);
         is(bson!({ "$setField": { "field": "a.b", "input": "$d", "value": 2 } }), bson!({ "x": 1, "a.b": 2 }));
         is(bson!({ "$unsetField": { "field": "x", "input": "$d" } }), bson!({}));

@@ -10,11 +10,13 @@
 //! | `equalities`, [`bounds`] | what a filter fixes, for upserts and for indexes |
 //! | [`projection`] | what is returned of a document |
 //! | [`sort`] | sort patterns |
+//! | [`distinct`] | the distinct values of a path |
 
 mod array;
 mod bits;
 pub mod bounds;
 mod comparison;
+pub mod distinct;
 mod element;
 mod equalities;
 mod evaluation;
@@ -36,6 +38,7 @@ use std::sync::Arc;
 use bson::{Bson, DateTime};
 
 pub use crate::value::Collation;
+pub use distinct::Distinct;
 pub(crate) use matcher::too_deep;
 pub use matcher::{Match, Matcher};
 pub use projection::Projection;

@@ -212,33 +212,18 @@ impl Expression {
 
     /// Computes the value; `None` is missing.
     ///
+    /// Each kind of node is computed in a function of its own: expressions nest deeply, and one function for all would
+    /// take the stack of the largest at every level.
+    ///
     /// # Errors
     /// A mongod's error for the operands met.
     pub fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Field { .. } => self.eval_view(frame)?.into_value(),
-            Node::Object(fields) => {
-                let mut document = Document::new();
-                for (name, expression) in fields {
-                    if let Some(value) = expression.eval(frame)? {
-                        document.insert(name, value);
-                    }
-                }
-                Ok(Some(Bson::Document(document)))
-            }
-            Node::Array(elements) => {
-                let value = |element: &Expression| Ok(element.eval(frame)?.unwrap_or(Bson::Null));
-                Ok(Some(Bson::Array(elements.iter().map(value).collect::<Result<_>>()?)))
-            }
-            Node::Call { operator, arguments } => match operator.form {
-                Form::Eager { eval, .. } => {
-                    let values = arguments.iter().map(|argument| argument.eval(frame)).collect::<Result<Vec<_>>>()?;
-                    eval(Call { name: operator.name, globals: frame.globals }, values)
-                }
-                Form::Lazy { eval, .. } => eval(arguments, frame),
-                Form::Named { .. } | Form::Custom(_) => Ok(None),
-            },
+            Node::Object(fields) => eval_object(fields, frame),
+            Node::Array(elements) => eval_array(elements, frame),
+            Node::Call { operator, arguments } => eval_call(operator, arguments, frame),
             Node::Named { operator, arguments } => match operator.form {
                 Form::Named { eval, .. } => eval(operator.name, arguments, frame),
                 _ => Ok(None),
@@ -285,63 +270,118 @@ impl Expression {
     /// # Errors
     /// Those of the constants computed.
     pub fn optimize(self) -> Result<Self> {
-        let node = match self.node {
-            Node::Call { operator, arguments } => {
-                let arguments = optimize_all(arguments)?;
-                if let Some(simpler) = conditional::short_circuit(operator, &arguments) {
-                    return Ok(simpler);
-                }
-                let constant = !arguments.is_empty() && arguments.iter().all(|each| each.as_constant().is_some());
-                fold(Node::Call { operator, arguments }, constant && operator.foldable())?
-            }
-            Node::Named { operator, arguments } => {
-                let arguments = arguments
-                    .into_iter()
-                    .map(|argument| argument.map(Expression::optimize).transpose())
-                    .collect::<Result<Vec<_>>>()?;
-                let constant = arguments.iter().flatten().all(|each| each.as_constant().is_some());
-                fold(Node::Named { operator, arguments }, constant && operator.foldable())?
-            }
-            Node::Array(elements) => {
-                let elements = optimize_all(elements)?;
-                let constant = elements.iter().all(|each| each.as_constant().is_some());
-                fold(Node::Array(elements), constant)?
-            }
-            Node::Object(fields) => Node::Object(
-                fields.into_iter().map(|(name, value)| Ok((name, value.optimize()?))).collect::<Result<_>>()?,
-            ),
-            Node::Switch { branches, default } => Node::Switch {
-                branches: branches
-                    .into_iter()
-                    .map(|(case, then)| Ok((case.optimize()?, then.optimize()?)))
-                    .collect::<Result<_>>()?,
-                default: default.map(|value| value.optimize().map(Box::new)).transpose()?,
-            },
+        match self.node {
+            Node::Call { operator, arguments } => optimize_call(operator, arguments),
+            Node::Named { operator, arguments } => optimize_named(operator, arguments),
+            Node::Array(elements) => optimize_array(elements),
+            Node::Object(fields) => optimize_object(fields),
+            Node::Switch { branches, default } => optimize_switch(branches, default),
             Node::Bucket { key, boundaries, default } => {
-                Node::Bucket { key: Box::new(key.optimize()?), boundaries, default }
+                Ok(Node::Bucket { key: Box::new(key.optimize()?), boundaries, default }.into())
             }
-            Node::Let(node) => Node::Let(Box::new(node.optimize()?)),
-            Node::Map(node) => Node::Map(Box::new(node.optimize()?)),
-            Node::Filter(node) => Node::Filter(Box::new(node.optimize()?)),
-            Node::Reduce(node) => Node::Reduce(Box::new(node.optimize()?)),
-            other @ (Node::Constant(_) | Node::Field { .. }) => other,
-        };
-        Ok(node.into())
+            Node::Let(node) => Ok(Node::Let(Box::new(node.optimize()?)).into()),
+            Node::Map(node) => Ok(Node::Map(Box::new(node.optimize()?)).into()),
+            Node::Filter(node) => Ok(Node::Filter(Box::new(node.optimize()?)).into()),
+            Node::Reduce(node) => Ok(Node::Reduce(Box::new(node.optimize()?)).into()),
+            other @ (Node::Constant(_) | Node::Field { .. }) => Ok(other.into()),
+        }
     }
 }
 
-fn optimize_all(expressions: Vec<Expression>) -> Result<Vec<Expression>> {
-    expressions.into_iter().map(Expression::optimize).collect()
+fn eval_object(fields: &[(String, Expression)], frame: &mut Frame<'_>) -> Result<Val> {
+    let mut document = Document::new();
+    for (name, expression) in fields {
+        if let Some(value) = expression.eval(frame)? {
+            document.insert(name, value);
+        }
+    }
+    Ok(Some(Bson::Document(document)))
 }
 
-fn fold(node: Node, constant: bool) -> Result<Node> {
+fn eval_array(elements: &[Expression], frame: &mut Frame<'_>) -> Result<Val> {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        values.push(element.eval(frame)?.unwrap_or(Bson::Null));
+    }
+    Ok(Some(Bson::Array(values)))
+}
+
+fn eval_call(operator: &Operator, arguments: &[Expression], frame: &mut Frame<'_>) -> Result<Val> {
+    match operator.form {
+        Form::Eager { eval, .. } => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(argument.eval(frame)?);
+            }
+            eval(Call { name: operator.name, globals: frame.globals }, values)
+        }
+        Form::Lazy { eval, .. } => eval(arguments, frame),
+        Form::Named { .. } | Form::Custom(_) => Ok(None),
+    }
+}
+
+fn optimize_call(operator: &'static Operator, arguments: Vec<Expression>) -> Result<Expression> {
+    let arguments = optimize_all(arguments)?;
+    if let Some(simpler) = conditional::short_circuit(operator, &arguments) {
+        return Ok(simpler);
+    }
+    let constant = !arguments.is_empty() && arguments.iter().all(|each| each.as_constant().is_some());
+    fold(Node::Call { operator, arguments }, constant && operator.foldable())
+}
+
+fn optimize_named(operator: &'static Operator, arguments: Vec<Option<Expression>>) -> Result<Expression> {
+    let mut optimized = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        optimized.push(match argument {
+            Some(argument) => Some(argument.optimize()?),
+            None => None,
+        });
+    }
+    let constant = optimized.iter().flatten().all(|each| each.as_constant().is_some());
+    fold(Node::Named { operator, arguments: optimized }, constant && operator.foldable())
+}
+
+fn optimize_array(elements: Vec<Expression>) -> Result<Expression> {
+    let elements = optimize_all(elements)?;
+    let constant = elements.iter().all(|each| each.as_constant().is_some());
+    fold(Node::Array(elements), constant)
+}
+
+fn optimize_object(fields: Vec<(String, Expression)>) -> Result<Expression> {
+    let mut optimized = Vec::with_capacity(fields.len());
+    for (name, value) in fields {
+        optimized.push((name, value.optimize()?));
+    }
+    Ok(Node::Object(optimized).into())
+}
+
+fn optimize_switch(branches: Vec<(Expression, Expression)>, default: Option<Box<Expression>>) -> Result<Expression> {
+    let mut optimized = Vec::with_capacity(branches.len());
+    for (case, then) in branches {
+        optimized.push((case.optimize()?, then.optimize()?));
+    }
+    let default = match default {
+        Some(default) => Some(Box::new(default.optimize()?)),
+        None => None,
+    };
+    Ok(Node::Switch { branches: optimized, default }.into())
+}
+
+fn optimize_all(expressions: Vec<Expression>) -> Result<Vec<Expression>> {
+    let mut optimized = Vec::with_capacity(expressions.len());
+    for expression in expressions {
+        optimized.push(expression.optimize()?);
+    }
+    Ok(optimized)
+}
+
+fn fold(node: Node, constant: bool) -> Result<Expression> {
     if !constant {
-        return Ok(node);
+        return Ok(node.into());
     }
     let empty = Document::new();
     // what is folded depends neither on the time nor on chance
     let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
-    let expression = Expression { node };
-    let value = expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
-    Ok(Node::Constant(value))
+    let value = Expression::from(node).eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
+    Ok(Expression::constant(value))
 }
