@@ -269,21 +269,69 @@ impl Expression {
     ///
     /// # Errors
     /// Those of the constants computed.
-    pub fn optimize(self) -> Result<Self> {
-        match self.node {
-            Node::Call { operator, arguments } => optimize_call(operator, arguments),
-            Node::Named { operator, arguments } => optimize_named(operator, arguments),
-            Node::Array(elements) => optimize_array(elements),
-            Node::Object(fields) => optimize_object(fields),
-            Node::Switch { branches, default } => optimize_switch(branches, default),
-            Node::Bucket { key, boundaries, default } => {
-                Ok(Node::Bucket { key: Box::new(key.optimize()?), boundaries, default }.into())
+    pub fn optimize(mut self) -> Result<Self> {
+        self.optimize_in_place()?;
+        Ok(self)
+    }
+
+    fn optimize_in_place(&mut self) -> Result<()> {
+        for part in self.parts_mut() {
+            part.optimize_in_place()?;
+        }
+        if let Some(simpler) = self.decided() {
+            *self = simpler;
+        } else if self.is_foldable() {
+            self.fold()?;
+        }
+        Ok(())
+    }
+
+    /// The operand that an operator becomes when a constant decides it.
+    fn decided(&self) -> Option<Self> {
+        match &self.node {
+            Node::Call { operator, arguments } => conditional::short_circuit(operator, arguments),
+            _ => None,
+        }
+    }
+
+    /// Whether it depends on constants only.
+    fn is_foldable(&self) -> bool {
+        let constant = |expression: &Expression| expression.as_constant().is_some();
+        match &self.node {
+            Node::Call { operator, arguments } => {
+                operator.foldable() && !arguments.is_empty() && arguments.iter().all(constant)
             }
-            Node::Let(node) => Ok(Node::Let(Box::new(node.optimize()?)).into()),
-            Node::Map(node) => Ok(Node::Map(Box::new(node.optimize()?)).into()),
-            Node::Filter(node) => Ok(Node::Filter(Box::new(node.optimize()?)).into()),
-            Node::Reduce(node) => Ok(Node::Reduce(Box::new(node.optimize()?)).into()),
-            other @ (Node::Constant(_) | Node::Field { .. }) => Ok(other.into()),
+            Node::Named { operator, arguments } => operator.foldable() && arguments.iter().flatten().all(constant),
+            Node::Array(elements) => elements.iter().all(constant),
+            _ => false,
+        }
+    }
+
+    /// Becomes its own value, which depends neither on the document nor on the time nor on chance.
+    fn fold(&mut self) -> Result<()> {
+        let empty = Document::new();
+        let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
+        let value = self.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
+        *self = Expression::constant(value);
+        Ok(())
+    }
+
+    /// The expressions directly inside.
+    fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        match &mut self.node {
+            Node::Constant(_) | Node::Field { .. } => Vec::new(),
+            Node::Object(members) => members.iter_mut().map(|(_, value)| value).collect(),
+            Node::Array(elements) => elements.iter_mut().collect(),
+            Node::Call { arguments, .. } => arguments.iter_mut().collect(),
+            Node::Named { arguments, .. } => arguments.iter_mut().flatten().collect(),
+            Node::Switch { branches, default } => {
+                branches.iter_mut().flat_map(|(case, then)| [case, then]).chain(default.as_deref_mut()).collect()
+            }
+            Node::Bucket { key, .. } => vec![key],
+            Node::Let(node) => node.parts_mut(),
+            Node::Map(node) => node.parts_mut(),
+            Node::Filter(node) => node.parts_mut(),
+            Node::Reduce(node) => node.parts_mut(),
         }
     }
 }
@@ -318,70 +366,4 @@ fn eval_call(operator: &Operator, arguments: &[Expression], frame: &mut Frame<'_
         Form::Lazy { eval, .. } => eval(arguments, frame),
         Form::Named { .. } | Form::Custom(_) => Ok(None),
     }
-}
-
-fn optimize_call(operator: &'static Operator, arguments: Vec<Expression>) -> Result<Expression> {
-    let arguments = optimize_all(arguments)?;
-    if let Some(simpler) = conditional::short_circuit(operator, &arguments) {
-        return Ok(simpler);
-    }
-    let constant = !arguments.is_empty() && arguments.iter().all(|each| each.as_constant().is_some());
-    fold(Node::Call { operator, arguments }, constant && operator.foldable())
-}
-
-fn optimize_named(operator: &'static Operator, arguments: Vec<Option<Expression>>) -> Result<Expression> {
-    let mut optimized = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        optimized.push(match argument {
-            Some(argument) => Some(argument.optimize()?),
-            None => None,
-        });
-    }
-    let constant = optimized.iter().flatten().all(|each| each.as_constant().is_some());
-    fold(Node::Named { operator, arguments: optimized }, constant && operator.foldable())
-}
-
-fn optimize_array(elements: Vec<Expression>) -> Result<Expression> {
-    let elements = optimize_all(elements)?;
-    let constant = elements.iter().all(|each| each.as_constant().is_some());
-    fold(Node::Array(elements), constant)
-}
-
-fn optimize_object(fields: Vec<(String, Expression)>) -> Result<Expression> {
-    let mut optimized = Vec::with_capacity(fields.len());
-    for (name, value) in fields {
-        optimized.push((name, value.optimize()?));
-    }
-    Ok(Node::Object(optimized).into())
-}
-
-fn optimize_switch(branches: Vec<(Expression, Expression)>, default: Option<Box<Expression>>) -> Result<Expression> {
-    let mut optimized = Vec::with_capacity(branches.len());
-    for (case, then) in branches {
-        optimized.push((case.optimize()?, then.optimize()?));
-    }
-    let default = match default {
-        Some(default) => Some(Box::new(default.optimize()?)),
-        None => None,
-    };
-    Ok(Node::Switch { branches: optimized, default }.into())
-}
-
-fn optimize_all(expressions: Vec<Expression>) -> Result<Vec<Expression>> {
-    let mut optimized = Vec::with_capacity(expressions.len());
-    for expression in expressions {
-        optimized.push(expression.optimize()?);
-    }
-    Ok(optimized)
-}
-
-fn fold(node: Node, constant: bool) -> Result<Expression> {
-    if !constant {
-        return Ok(node.into());
-    }
-    let empty = Document::new();
-    // what is folded depends neither on the time nor on chance
-    let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
-    let value = Expression::from(node).eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
-    Ok(Expression::constant(value))
 }
