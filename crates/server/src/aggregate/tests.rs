@@ -457,6 +457,19 @@ mod stages {
         let mixed = "Invalid $project :: caused by :: Cannot do exclusion on field b in inclusion projection";
         fails(bson!([{ "$project": { "a": 1, "b": 0 } }]), 31254, mixed);
         fails(bson!([{ "$addFields": 1 }]), 40272, "$addFields specification stage must be an object, got int");
+        let conflict = "Invalid $set :: caused by :: specification contains two conflicting paths. Cannot specify both";
+        for (spec, found) in [
+            (bson!({ "a": { "b": 1 }, "a.b": 2 }), "'a.b' and 'a.b': { a: { b: 1 }, a.b: 2 }"),
+            (bson!({ "a": 1, "ab": 1, "a.b": 2 }), "'a.b' and 'a': { a: 1, ab: 1, a.b: 2 }"),
+            (bson!({ "a.c": 1, "a": { "$abs": 1 } }), "'a' and 'a.c': { a.c: 1, a: { $abs: 1 } }"),
+        ] {
+            fails(bson!([{ "$set": spec }]), 40176, &format!("{conflict} {found}"));
+        }
+        let dotted =
+            "Invalid $addFields :: caused by :: cannot use dotted field name 'b.c' in a sub object: { a: { b.c: 1 } }";
+        fails(bson!([{ "$addFields": { "a": { "b.c": 1 } } }]), 40183, dotted);
+        let folded = "Failed to optimize pipeline :: caused by :: Failed to optimize expression :: caused by :: can't $divide by zero";
+        fails(bson!([{ "$match": { "$expr": { "$divide": [1, 0] } } }]), 16608, folded);
         fails(bson!([{ "$skip": -1 }]), 15956, "Argument to $skip cannot be negative");
         fails(bson!([{ "$limit": 0 }]), 15958, "the limit must be positive");
         let root = "'newRoot' expression must evaluate to an object, but resulting value was: \"apple\". Type of resulting value: 'string'. Input document: {s: \"apple\"}";
@@ -523,7 +536,10 @@ mod stages {
         check(bson!([{ "$count": "n" }]), &[], &[]);
         fails(bson!([{ "$group": { "n": { "$sum": 1 } } }]), 15955, "a group specification must include an _id");
         fails(bson!([{ "$group": { "_id": 1, "n": { "$foo": 1 } } }]), 15952, "unknown group operator '$foo'");
-        fails(bson!([{ "$group": { "_id": 1, "n": 1 } }]), 40234, "The field 'n' must be an accumulator object");
+        for field in [bson!(1), bson!({})] {
+            let text = "The field 'n' must be an accumulator object";
+            fails(bson!([{ "$group": { "_id": 1, "n": field } }]), 40234, text);
+        }
         fails(
             bson!([{ "$group": { "_id": 1, "n": { "$sum": [1, 2] } } }]),
             40237,

@@ -19,7 +19,7 @@ mod comparison;
 pub mod distinct;
 mod element;
 mod equalities;
-mod evaluation;
+pub(crate) mod evaluation;
 mod logical;
 pub mod matcher;
 mod node;

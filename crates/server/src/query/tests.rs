@@ -126,6 +126,7 @@ fn elements_and_types() {
     check(doc! { "a": { "$type": "number" } }, &[1, 2, 3, 6, 7]);
     check(doc! { "d": { "$type": "object" } }, &[1, 5]);
     fails(doc! { "a": { "$type": 77 } }, 2, "Invalid numerical type code: 77");
+    fails(doc! { "a": { "$type": 0 } }, 2, "Invalid numerical type code: 0. Instead use {$exists:false}.");
     fails(doc! { "a": { "$type": "x" } }, 2, "Unknown type name alias: x");
     fails(doc! { "a": { "$type": [] } }, 9, "a must match at least one type");
 }
