@@ -772,6 +772,23 @@ mod stages {
         assert_eq!(count(join), 5);
     }
 
+    #[test]
+    fn the_let_option_binds_values_of_expressions() {
+        let bound = |variables: &Document| {
+            let mut query = context().query;
+            query.bind_all(variables).map(|()| PipelineContext { query, ..context() })
+        };
+        let context = bound(&doc! { "x": { "$add": [1, 2] }, "s": { "$literal": "$s" }, "none": "$$REMOVE" }).unwrap();
+        let shown = bson!([{ "$limit": 1 }, { "$project": { "_id": 0, "x": "$$x", "s": "$$s", "none": "$$none" } }]);
+        let documents = [("q", vec![doc! { "_id": 1 }])];
+        assert_eq!(run_in(&context, &shown, &documents).unwrap(), [doc! { "x": 3, "s": "$s" }]);
+        let code = |variables: Document| bound(&variables).unwrap_err().code;
+        assert_eq!(code(doc! { "x": "$a" }), 4890500);
+        assert_eq!(code(doc! { "x": "$$ROOT" }), 4890500);
+        assert_eq!(code(doc! { "x": 1, "y": "$$x" }), 17276);
+        assert_eq!(code(doc! { "X": 1 }), 16867);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(100))]
 
