@@ -89,7 +89,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
         Some(_) => return fail(14, "cursor field must be missing or an object"),
     };
     if let Some(View::Document(variables)) = request.get("let") {
-        idl::define_variables(&mut context, variables)?;
+        context.bind_all(&variables.to_document()?)?;
     }
     let allow_disk_use = request.get("allowDiskUse").is_some_and(View::is_true);
     let context = PipelineContext { query: context, database: database.clone(), collection, allow_disk_use };
