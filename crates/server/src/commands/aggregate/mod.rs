@@ -29,7 +29,8 @@ use source::AggregateSource;
 /// `{aggregate: collection | 1, pipeline: [...], cursor: {batchSize}, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["aggregate"],
-    doc: "runs a pipeline over a collection, or over what the server knows of itself",
+    doc: "runs a pipeline over a collection, or over what the server knows of itself; ends when its client goes away, \
+          unless it writes",
     dies_with_client: false,
     parse: |request, shared| {
         let collation = match request.get("collation").and_then(View::as_document) {
