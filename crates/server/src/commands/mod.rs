@@ -126,6 +126,12 @@ pub trait Invocation: Send + Sync {
         None
     }
 
+    /// Whether a command that usually only reads writes this time. It does not end when its client goes away then
+    /// (facts/server.md 6.1).
+    fn writes(&self) -> bool {
+        false
+    }
+
     /// Runs it.
     fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a>;
 }

@@ -29,9 +29,8 @@ use source::AggregateSource;
 /// `{aggregate: collection | 1, pipeline: [...], cursor: {batchSize}, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["aggregate"],
-    doc: "runs a pipeline over a collection, or over what the server knows of itself; ends when its client goes away, \
-          unless it writes",
-    dies_with_client: false,
+    doc: "runs a pipeline over a collection, or over what the server knows of itself; with $out or $merge it \
+          does not end when its client goes away",
     parse: |request, shared| {
         let collation = match request.get("collation").and_then(View::as_document) {
             Some(collation) => Collation::parse(collation)?,
@@ -132,6 +131,10 @@ impl Invocation for Aggregate {
         Some(self.ns.to_string())
     }
 
+    fn writes(&self) -> bool {
+        self.pipeline.output().is_some()
+    }
+
     fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
         Box::pin(async move {
             bump(&run.shared().counters.ops.command);
@@ -142,11 +145,7 @@ impl Invocation for Aggregate {
                     let nothing = bson::raw::RawArrayBuf::new();
                     Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst))
                 }
-                // A pipeline that only reads ends with its client; one that writes goes on (facts/server.md 6.1).
-                None => {
-                    run.op.mark_kill_on_client_disconnect();
-                    self.read(&run).await
-                }
+                None => self.read(&run).await,
             }
         })
     }
