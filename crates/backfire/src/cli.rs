@@ -43,7 +43,7 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   backfire serve                      on 127.0.0.1:27017, behaving like 7.0
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
-  mongosh \"$(backfire serve --port 0 | head -1)\"";
+  mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
 
 /// Arguments of `rehearse`.
 #[derive(Debug, Args)]
