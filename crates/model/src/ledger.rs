@@ -206,7 +206,7 @@ impl Ledger {
 
     fn arrived(&mut self, id: OpId, write: WriteId, request_id: RequestId, is_write: bool) {
         let execution = self.executions.get(&(write, request_id)).copied();
-        let key = is_write.then(|| match write {
+        let key = is_write.then_some(match write {
             WriteId { txn_number: Some(_), .. } => CopyKey::Numbered(write),
             _ => CopyKey::Unnumbered(id),
         });

@@ -166,14 +166,32 @@ pub fn error_reply(shared: &Shared, error: &CommandError) -> RawDocumentBuf {
     reply::failure(shared, error, &Facts::default(), &[])
 }
 
-/// The answer to an `OP_QUERY` that is not a command.
-pub fn legacy_query_refusal(query: &OpQuery) -> RawDocumentBuf {
+/// The answer to an `OP_QUERY` that this version does not serve; `name` is the command, or `find` for a query.
+///
+/// Source: `checkAllowedOpQueryCommand` of server 5.1, in which the legacy opcodes were removed.
+pub fn op_query_refusal(name: &str) -> RawDocumentBuf {
     let text = format!(
-        "Unsupported OP_QUERY command: find. The client driver may require an upgrade. For more details see \
-         https://dochub.mongodb.org/core/legacy-opcode-removal (namespace {})",
-        query.namespace
+        "Unsupported OP_QUERY command: {name}. The client driver may require an upgrade. For more details see \
+         https://dochub.mongodb.org/core/legacy-opcode-removal"
     );
     rawdoc! { "$err": text, "code": 352, "ok": 0.0 }
+}
+
+/// Whether a command may come as `OP_QUERY` where the legacy opcodes are gone: the handshake in its spellings, and what
+/// old drivers need to log in.
+pub fn allowed_as_op_query(name: &str) -> bool {
+    const ALLOWED: [&str; 9] = [
+        "hello",
+        "isMaster",
+        "ismaster",
+        "_isSelf",
+        "authenticate",
+        "buildinfo",
+        "buildInfo",
+        "saslContinue",
+        "saslStart",
+    ];
+    ALLOWED.contains(&name)
 }
 
 /// `{clusterTime, signature}` as every reply of a replica-set member carries it.

@@ -234,6 +234,7 @@ commands! {
     drop_indexes,
     end_sessions,
     find,
+    find_and_modify,
     get_cmd_line_opts,
     get_log,
     get_more,
@@ -257,6 +258,7 @@ commands! {
     server_status,
     set_parameter,
     start_session,
+    update,
     wait_for_fail_point,
     whatsmyuri,
 }

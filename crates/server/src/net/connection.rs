@@ -316,13 +316,15 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             OpCode::Query => {
                 form.protocol = Protocol::Query;
                 let query = OpQuery::parse(&frame)?;
-                match query.namespace.strip_suffix(".$cmd") {
-                    Some(database) => Request::from_query(RequestId(response_to), database, &query),
-                    None => {
-                        let reply = pipeline::legacy_query_refusal(&query);
-                        return self.write_query_failure(shared, form, &reply).await;
-                    }
+                let Some(database) = query.namespace.strip_suffix(".$cmd") else {
+                    return self.write_query_failure(shared, form, &pipeline::op_query_refusal("find")).await;
+                };
+                let request = Request::from_query(RequestId(response_to), database, &query);
+                let name = request.command_name();
+                if !shared.profile.legacy_opcodes && !pipeline::allowed_as_op_query(name) {
+                    return self.write_query_failure(shared, form, &pipeline::op_query_refusal(name)).await;
                 }
+                request
             }
             other => return Err(Closed::OpCode(other.number())),
         };

@@ -113,6 +113,11 @@ async fn stall(op: &Op, ns: &Namespace) {
     }
 }
 
+/// Whether a collection is `config.transactions`, whose documents the server itself writes and reads.
+fn is_retry_history(ns: &Namespace) -> bool {
+    ns.db == "config" && ns.coll == "transactions"
+}
+
 /// What a transaction has done, for the history and for events.
 #[derive(Debug)]
 pub struct Done {
@@ -127,7 +132,8 @@ pub struct Done {
 /// Commits a transaction that has written `done` to `ns`, with the retry history in the same commit.
 ///
 /// # Errors
-/// A conflict, or what a fail point wants instead of the commit; the transaction is undone then.
+/// A conflict, what a fail point wants instead of the commit, or 40528 for a write to `config.transactions` by hand
+/// under a session (facts/server.md 2.1); the transaction is undone then.
 pub async fn commit(
     op: &Arc<Op>,
     ns: &Namespace,
@@ -135,6 +141,14 @@ pub async fn commit(
     session: Option<&CheckedOut>,
     done: Done,
 ) -> std::result::Result<(), WriteError> {
+    let by_hand = is_retry_history(ns);
+    if by_hand && op.view().lsid.is_some() {
+        return Err(CommandError::new(
+            40528,
+            format!("Direct writes against {ns} cannot be performed using a transaction or on a session."),
+        )
+        .into());
+    }
     let op_time = op.shared.topology.next_op_time(&op.shared.clock);
     let staged = match session.filter(|_| !done.statements.is_empty()) {
         Some(session) => {
@@ -149,6 +163,9 @@ pub async fn commit(
     op.note_commit(transaction.commit());
     if let Some((session, staged)) = staged {
         session.committed(staged);
+    }
+    if by_hand {
+        op.shared.sessions.invalidate_all();
     }
     op.observe(|id, write| ServerEvent::Committed {
         op: id,

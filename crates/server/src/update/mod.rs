@@ -1,1 +1,229 @@
-//! See the room's documentation.
+//! The update language: operators, replacements and pipelines.
+//!
+//! | file | subject |
+//! | --- | --- |
+//! | `parse` | an update as a tree of paths; conflicts between paths |
+//! | `array_filters` | the filters behind `$[identifier]` |
+//! | `operators` | one file per family of operators |
+//! | `apply` | applying the tree to a document |
+//! | `log` | the oplog form of what was changed |
+//! | `storage` | what may be stored |
+//! | `upsert` | the document that an upsert inserts |
+
+mod apply;
+mod array_filters;
+mod log;
+mod operators;
+mod parse;
+mod storage;
+#[cfg(test)]
+mod tests;
+mod upsert;
+
+use bson::raw::RawDocument;
+use bson::{Bson, DateTime, Document, Timestamp};
+
+pub use storage::check_document;
+
+use crate::aggregate::expression::Val;
+use crate::aggregate::stages::project::Project;
+use crate::aggregate::stages::replace_root::ReplaceRoot;
+use crate::error::{Result, fail};
+use crate::query::{Matcher, QueryContext, too_deep};
+use crate::value::view::{to_document, to_raw};
+use crate::value::{View, text};
+
+/// How an update is parsed.
+#[derive(Debug, Clone)]
+pub struct UpdateOptions<'a> {
+    /// Whether it changes all documents that match.
+    pub multi: bool,
+    /// The filters behind `$[identifier]`.
+    pub array_filters: &'a [Document],
+    /// Collation, time and variables.
+    pub context: &'a QueryContext,
+}
+
+/// What an update reads while it is applied.
+#[derive(Debug, Clone, Copy)]
+pub struct ApplyContext {
+    /// The time that `$currentDate` sets.
+    pub now: DateTime,
+    /// The timestamp that `$currentDate` and zero timestamps in a replacement set.
+    pub timestamp: Timestamp,
+}
+
+/// A document after an update.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Applied {
+    /// The document.
+    pub document: Document,
+    /// Whether it differs from before.
+    pub changed: bool,
+    /// The change in the oplog's form: `{ $v: 1, $set: {...}, $unset: {...} }`, or the whole document of a replacement.
+    /// Empty when nothing changed.
+    pub oplog: Document,
+}
+
+/// A parsed update.
+#[derive(Debug, Clone)]
+pub struct Update {
+    kind: Kind,
+}
+
+#[derive(Debug, Clone)]
+enum Kind {
+    Replacement(Document),
+    Operators(parse::Tree),
+    Pipeline { stages: Vec<PipelineStage>, slots: Vec<Val> },
+}
+
+#[derive(Debug, Clone)]
+enum PipelineStage {
+    Project(Project),
+    ReplaceRoot(ReplaceRoot),
+}
+
+/// BSON is not nested deeper than this.
+const MAX_NESTING: usize = 200;
+
+impl Update {
+    /// Parses the `u` of an update or the `update` of a `findAndModify`: a document of operators, a replacement, or a
+    /// pipeline.
+    ///
+    /// # Errors
+    /// A mongod's error for the update.
+    pub fn parse(update: &Bson, options: &UpdateOptions<'_>) -> Result<Self> {
+        if too_deep(update.into(), MAX_NESTING) {
+            return fail(15, "Document exceeds maximum nested object depth");
+        }
+        match update {
+            Bson::Array(stages) => Self::parse_pipeline(stages, options),
+            Bson::Document(document) => {
+                let operators = document.keys().next().is_some_and(|name| name.starts_with('$'));
+                if operators {
+                    let tree = parse::parse(document, options)?;
+                    return Ok(Self { kind: Kind::Operators(tree) });
+                }
+                if options.multi {
+                    return fail(9, "multi update is not supported for replacement-style update");
+                }
+                array_filters::parse(options)?.refuse_unused(document)?;
+                Ok(Self { kind: Kind::Replacement(document.clone()) })
+            }
+            other => {
+                let found = View::from(other).type_name();
+                fail(9, format!("Update argument must be either an object or an array, but was of type {found}"))
+            }
+        }
+    }
+
+    fn parse_pipeline(stages: &[Bson], options: &UpdateOptions<'_>) -> Result<Self> {
+        if !options.array_filters.is_empty() {
+            return fail(9, "arrayFilters may not be specified for pipeline-syle updates");
+        }
+        let context = options.context;
+        let parsed = stages.iter().map(|stage| pipeline_stage(stage, context)).collect::<Result<_>>()?;
+        Ok(Self { kind: Kind::Pipeline { stages: parsed, slots: context.slots.clone() } })
+    }
+
+    /// Whether it puts a whole document in the place of the old one.
+    pub fn is_replacement(&self) -> bool {
+        matches!(self.kind, Kind::Replacement(_))
+    }
+
+    /// Whether it is a pipeline.
+    pub fn is_pipeline(&self) -> bool {
+        matches!(self.kind, Kind::Pipeline { .. })
+    }
+
+    /// Whether it needs the array position at which the filter matched.
+    pub fn needs_match(&self) -> bool {
+        matches!(&self.kind, Kind::Operators(tree) if tree.has_positional())
+    }
+
+    /// Applies it to a document. `array_position` is where the filter matched, for the positional operator.
+    ///
+    /// # Errors
+    /// A mongod's error for the document and the update.
+    pub fn apply(
+        &self,
+        document: &RawDocument,
+        array_position: Option<usize>,
+        context: &ApplyContext,
+    ) -> Result<Applied> {
+        let original = to_document(document)?;
+        match &self.kind {
+            Kind::Operators(tree) => apply::apply(tree, original, array_position, context),
+            Kind::Replacement(replacement) => replace(&original, replacement.clone(), context),
+            Kind::Pipeline { stages, slots } => {
+                let result = run_pipeline(stages, &original, slots)?;
+                finish_replacement(&original, result)
+            }
+        }
+    }
+
+    /// The document that an upsert inserts: what the filter fixes, changed by the update, with `_id` first.
+    ///
+    /// # Errors
+    /// A mongod's error for the filter and the update.
+    pub fn insert_document(&self, filter: &Matcher, generated_id: Bson, context: &ApplyContext) -> Result<Document> {
+        upsert::document(self, filter, generated_id, context)
+    }
+}
+
+fn pipeline_stage(stage: &Bson, context: &QueryContext) -> Result<PipelineStage> {
+    let Bson::Document(stage) = stage else {
+        return fail(14, "Each element of the 'pipeline' array must be an object");
+    };
+    let mut fields = stage.iter();
+    let (Some((name, operand)), None) = (fields.next(), fields.next()) else {
+        return fail(40323, "A pipeline stage specification object must contain exactly one field.");
+    };
+    let operand = View::from(operand);
+    match name.as_str() {
+        "$project" => Project::parse(operand, context).map(PipelineStage::Project),
+        "$addFields" | "$set" => Project::parse_additions(name, operand, context).map(PipelineStage::Project),
+        "$unset" => Project::parse_unset(operand, context).map(PipelineStage::Project),
+        "$replaceRoot" => ReplaceRoot::parse(operand, context).map(PipelineStage::ReplaceRoot),
+        "$replaceWith" => ReplaceRoot::parse_with(operand, context).map(PipelineStage::ReplaceRoot),
+        known if crate::aggregate::is_stage(known) => {
+            fail(72, format!("{known} is not allowed to be used within an update"))
+        }
+        unknown => fail(40324, format!("Unrecognized pipeline stage name: '{unknown}'")),
+    }
+}
+
+fn run_pipeline(stages: &[PipelineStage], document: &Document, slots: &[Val]) -> Result<Document> {
+    let mut raw = to_raw(document)?;
+    for stage in stages {
+        raw = match stage {
+            PipelineStage::Project(project) => project.apply(&raw, slots)?,
+            PipelineStage::ReplaceRoot(replace) => replace.apply(&raw, slots)?,
+        };
+    }
+    to_document(&raw)
+}
+
+fn replace(original: &Document, mut replacement: Document, context: &ApplyContext) -> Result<Applied> {
+    storage::set_zero_timestamps(&mut replacement, context.timestamp);
+    finish_replacement(original, replacement)
+}
+
+/// Keeps `_id`, and compares with the document before.
+fn finish_replacement(original: &Document, result: Document) -> Result<Applied> {
+    let result = match original.get("_id") {
+        None => result,
+        Some(id) => storage::with_id_first(result, id.clone()),
+    };
+    if let (Some(old), Some(new)) = (original.get("_id"), result.get("_id"))
+        && !storage::identical(old, new)
+    {
+        let text = "After applying the update, the (immutable) field '_id' was found to have been altered to";
+        return fail(66, format!("{text} {}", text::element("_id", new.into())));
+    }
+    storage::check_document(&result)?;
+    let changed = !storage::identical_documents(original, &result);
+    let oplog = if changed { result.clone() } else { Document::new() };
+    Ok(Applied { document: result, changed, oplog })
+}

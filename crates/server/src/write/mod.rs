@@ -2,5 +2,6 @@
 
 pub mod prepare;
 pub mod results;
+pub mod update;
 
 pub use results::{WriteKind, WriteResults};

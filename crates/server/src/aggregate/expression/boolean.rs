@@ -12,7 +12,7 @@ use crate::value::View;
 /// The operators of this family.
 pub(crate) const OPERATORS: &[Operator] = &[
     lazy("$and", 0, ANY, |arguments, frame| all(arguments, frame, true)),
-    lazy("$or", 0, ANY, |arguments, frame| Ok(all(arguments, frame, false)?)),
+    lazy("$or", 0, ANY, |arguments, frame| all(arguments, frame, false)),
     eager("$not", 1, 1, |_, values| {
         let truth = values.first().and_then(view).is_some_and(View::is_true);
         Ok(Some(Bson::Boolean(!truth)))

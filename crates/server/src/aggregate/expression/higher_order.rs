@@ -84,6 +84,11 @@ fn parse_let(operand: View<'_>, scope: &Scope) -> Result<Expression> {
 }
 
 impl Let {
+    /// The expressions inside.
+    pub(crate) fn parts(&self) -> Vec<&Expression> {
+        self.variables.iter().map(|(_, value)| value).chain([&self.body]).collect()
+    }
+
     /// Binds the variables and computes the body.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let values =
@@ -132,6 +137,11 @@ fn variable_name<'a>(name: Option<View<'a>>) -> Result<&'a str> {
 }
 
 impl Map {
+    /// The expressions inside.
+    pub(crate) fn parts(&self) -> Vec<&Expression> {
+        vec![&self.input, &self.body]
+    }
+
     /// Computes the body for each element.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let input = self.input.eval(frame)?;
@@ -178,6 +188,11 @@ fn parse_filter(operand: View<'_>, scope: &Scope) -> Result<Expression> {
 }
 
 impl Filter {
+    /// The expressions inside.
+    pub(crate) fn parts(&self) -> Vec<&Expression> {
+        [&self.input, &self.condition].into_iter().chain(&self.limit).collect()
+    }
+
     /// Keeps the elements for which the condition is true.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let input = self.input.eval(frame)?;
@@ -241,6 +256,11 @@ fn parse_reduce(operand: View<'_>, scope: &Scope) -> Result<Expression> {
 }
 
 impl Reduce {
+    /// The expressions inside.
+    pub(crate) fn parts(&self) -> Vec<&Expression> {
+        vec![&self.input, &self.initial, &self.body]
+    }
+
     /// Folds the elements into one value.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let input = self.input.eval(frame)?;

@@ -178,6 +178,38 @@ impl Expression {
         }
     }
 
+    /// The fields of the document that it reads; `None` when it may read all of them.
+    pub(crate) fn root_fields(&self) -> Option<std::collections::BTreeSet<String>> {
+        let mut fields = std::collections::BTreeSet::new();
+        self.collect_root_fields(&mut fields).then_some(fields)
+    }
+
+    fn collect_root_fields(&self, fields: &mut std::collections::BTreeSet<String>) -> bool {
+        if let Node::Field { variable: Variable::Root, path } = &self.node {
+            fields.extend(path.first().map(|first| first.to_string()));
+            return !path.is_empty();
+        }
+        self.parts().into_iter().all(|part| part.collect_root_fields(fields))
+    }
+
+    /// The expressions directly inside.
+    fn parts(&self) -> Vec<&Expression> {
+        match &self.node {
+            Node::Constant(_) | Node::Field { .. } => Vec::new(),
+            Node::Object(members) => members.iter().map(|(_, value)| value).collect(),
+            Node::Array(elements) => elements.iter().collect(),
+            Node::Call { arguments, .. } => arguments.iter().collect(),
+            Node::Named { arguments, .. } => arguments.iter().flatten().collect(),
+            Node::Switch { branches, default } => {
+                branches.iter().flat_map(|(case, then)| [case, then]).chain(default.as_deref()).collect()
+            }
+            Node::Let(node) => node.parts(),
+            Node::Map(node) => node.parts(),
+            Node::Filter(node) => node.parts(),
+            Node::Reduce(node) => node.parts(),
+        }
+    }
+
     /// Computes the value; `None` is missing.
     ///
     /// # Errors

@@ -1,0 +1,210 @@
+//! `update` (facts/server.md 2.2, 2.4, 2.8).
+
+use std::sync::Arc;
+
+use backfire_model::Namespace;
+use backfire_model::event::ServerEvent;
+use bson::raw::{RawDocumentBuf, cstr};
+use bson::{Bson, Document, RawDocument};
+use bytes::Bytes;
+
+use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::counters::bump;
+use crate::error::{CommandError, Result};
+use crate::net::request::raw;
+use crate::ops::OpKind;
+use crate::pipeline::Failed;
+use crate::plan::Hint;
+use crate::query::{Matcher, Sort};
+use crate::sessions::{Executed, StatementRecord};
+use crate::update::{Update as Change, UpdateOptions};
+use crate::value::view::to_raw;
+use crate::value::{Collation, View};
+use crate::write::prepare::{batch, id_of, statement_ids};
+use crate::write::update::{Change as Changed, Job, Outcome};
+use crate::write::{WriteKind, WriteResults};
+
+/// `{update: collection, updates: [{q, u, multi, upsert, …}, …], ordered: bool}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["update"],
+    doc: "updates documents",
+    parse: |request, _| {
+        let ns = idl::collection(request)?;
+        idl::only(request, "update", &["updates", "ordered", "bypassDocumentValidation", "let"])?;
+        let statements = batch(request, "update", "updates")?;
+        let ids = statement_ids(request, statements.len())?;
+        let updates = statements.iter().map(|statement| Statement::parse(raw(statement))).collect::<Result<_>>()?;
+        let ordered = idl::boolean(request.get("ordered"), "update", "ordered", false)?.unwrap_or(true);
+        let variables = request.get("let").and_then(View::as_document).map(|variables| variables.to_document()).transpose()?;
+        Ok(Box::new(Update { ns, updates, ids, ordered, variables }))
+    },
+    ..CommandSpec::WRITE
+};
+
+struct Update {
+    ns: Namespace,
+    updates: Vec<Statement>,
+    ids: Vec<i32>,
+    ordered: bool,
+    variables: Option<Document>,
+}
+
+struct Statement {
+    /// `{q, u, multi, upsert}` as `$currentOp` shows it.
+    shown: Bytes,
+    filter: RawDocumentBuf,
+    update: Bson,
+    constants: Option<Document>,
+    multi: bool,
+    upsert: bool,
+    collation: Option<Document>,
+    array_filters: Vec<Document>,
+    hint: Option<Hint>,
+    sort: Option<Document>,
+}
+
+const STRUCT: &str = "update.updates";
+const FIELDS: &[&str] = &["q", "u", "c", "multi", "upsert", "collation", "arrayFilters", "hint", "sort", "upsertSupplied"];
+
+impl Statement {
+    fn parse(statement: &RawDocument) -> Result<Self> {
+        let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
+        for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
+            if !FIELDS.contains(&name.as_str()) {
+                return Err(idl::unknown(STRUCT, name.as_str()));
+            }
+        }
+        let object = |name: &str| match field(name) {
+            None => Ok(None),
+            Some(View::Document(document)) => document.to_document().map(Some),
+            Some(other) => Err(idl::wrong_type(STRUCT, name, other, "object")),
+        };
+        let filter = to_raw(&object("q")?.ok_or_else(|| idl::missing(STRUCT, "q"))?)?;
+        let update = field("u").ok_or_else(|| idl::missing(STRUCT, "u"))?.to_bson()?;
+        let array_filters = match field("arrayFilters") {
+            None => Vec::new(),
+            Some(View::Array(filters)) => filters
+                .iter()
+                .map(|filter| match filter {
+                    View::Document(filter) => filter.to_document(),
+                    other => Err(idl::wrong_type(STRUCT, "arrayFilters", other, "object")),
+                })
+                .collect::<Result<_>>()?,
+            Some(other) => return Err(idl::wrong_type(STRUCT, "arrayFilters", other, "array")),
+        };
+        let flag = |name: &str| Ok::<_, CommandError>(idl::boolean(field(name), STRUCT, name, true)?.unwrap_or(false));
+        let (multi, upsert) = (flag("multi")?, flag("upsert")?);
+        let mut shown = RawDocumentBuf::new();
+        shown.append(cstr!("q"), filter.clone());
+        if let Ok(Some(update)) = statement.get("u") {
+            shown.append(cstr!("u"), update);
+        }
+        shown.append(cstr!("multi"), multi);
+        shown.append(cstr!("upsert"), upsert);
+        Ok(Self {
+            shown: shown.into_bytes().into(),
+            filter,
+            update,
+            constants: object("c")?,
+            multi,
+            upsert,
+            collation: object("collation")?,
+            array_filters,
+            hint: Hint::parse(field("hint"))?,
+            sort: object("sort")?,
+        })
+    }
+}
+
+impl Invocation for Update {
+    fn namespace(&self) -> Option<String> {
+        Some(self.ns.to_string())
+    }
+
+    fn run<'a>(self: Box<Self>, mut run: Run<'a>) -> Running<'a> {
+        Box::pin(async move {
+            {
+                let mut view = run.op.view();
+                view.kind = OpKind::Update;
+                view.ns = self.ns.to_string();
+            }
+            let mut results = WriteResults::new(WriteKind::Update);
+            self.all(&mut run, &mut results).await?;
+            run.op.view().statement = None;
+            let retried = results.retried_count();
+            if retried > 0 {
+                run.op.observe(|op, write| ServerEvent::Replayed { op, write, statements: retried });
+            }
+            Ok(results.reply(run.shared(), run.unacknowledged))
+        })
+    }
+}
+
+impl Update {
+    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+        for (index, (statement, id)) in self.updates.iter().zip(&self.ids).enumerate() {
+            bump(&run.shared().counters.ops.update);
+            run.op.view().statement = Some(statement.shown.clone());
+            if statement.multi && run.session.is_some() {
+                results.failed(index, CommandError::new(72, "Cannot use (or request) retryable writes with multi=true"))?;
+            } else if let Some(Executed::Yes(record)) = run.session.as_mut().map(|session| session.executed(*id)).transpose()? {
+                results.retried(*id);
+                match record {
+                    StatementRecord::Upsert(upserted) => results.upserted(index, *upserted),
+                    _ => {
+                        results.n += 1;
+                        results.modified += 1;
+                    }
+                }
+                continue;
+            } else {
+                match self.statement(run, statement, *id).await {
+                    Ok(Outcome { upserted: Some(upserted), .. }) => results.upserted(index, upserted),
+                    Ok(outcome) => {
+                        results.n += outcome.matched;
+                        results.modified += outcome.modified;
+                    }
+                    Err(error) => results.failed(index, error)?,
+                }
+            }
+            if self.ordered && results.has_errors() {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    async fn statement(&self, run: &Run<'_>, statement: &Statement, id: i32) -> Result<Outcome> {
+        let shared = run.shared();
+        let collation = statement.collation.as_ref().map(Collation::parse).transpose()?.flatten();
+        let mut context = shared.query_context(collation.clone());
+        for variables in [&self.variables, &statement.constants].into_iter().flatten() {
+            idl::define_variables(&mut context, variables.into())?;
+        }
+        let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
+        let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context };
+        let update = Change::parse(&statement.update, &options)?;
+        let sort = statement.sort.as_ref().map(|sort| Sort::parse(&*to_raw(sort)?, collation)).transpose()?;
+        let remember = move |change: &Changed| {
+            let record = match change.before {
+                Some(_) => StatementRecord::Update,
+                None => StatementRecord::Upsert(Box::new(id_of(&change.after))),
+            };
+            Ok(vec![(id, record)])
+        };
+        Job {
+            op: run.op,
+            ns: &self.ns,
+            matcher,
+            update: &update,
+            multi: statement.multi,
+            upsert: statement.upsert,
+            hint: statement.hint.as_ref(),
+            sort: sort.as_ref(),
+            session: run.session.as_deref(),
+            remember: &remember,
+        }
+        .run()
+        .await
+    }
+}

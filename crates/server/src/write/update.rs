@@ -1,0 +1,277 @@
+//! Updating documents: what `update` and `findAndModify` do in the same way (facts/server.md 2.2, 7.2).
+
+use std::sync::Arc;
+
+use backfire_model::Namespace;
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document};
+
+use crate::error::{CommandError, Result};
+use crate::net::request::raw;
+use crate::ops::Op;
+use crate::plan::{Hint, Scan};
+use crate::query::{Matcher, Sort};
+use crate::sessions::{CheckedOut, StatementRecord};
+use crate::stages::engine::{self, ConflictLoop, Done};
+use crate::stages::locks::{Access, Inside, enter};
+use crate::storage::Value;
+use crate::storage::collection::{Collection, WriteError};
+use crate::storage::record::RecordId;
+use crate::update::{ApplyContext, Update};
+use crate::value::view::to_raw;
+use crate::value::{View, compare};
+use crate::write::prepare::{DOCUMENT_MAX_BYTES, id_of};
+
+/// An update that is to be carried out.
+pub struct Job<'a> {
+    /// The operation.
+    pub op: &'a Arc<Op>,
+    /// The collection's name.
+    pub ns: &'a Namespace,
+    /// Which documents.
+    pub matcher: Arc<Matcher>,
+    /// What is changed.
+    pub update: &'a Update,
+    /// All that match, or the first.
+    pub multi: bool,
+    /// Whether a document is inserted when none matches.
+    pub upsert: bool,
+    /// Which index to use.
+    pub hint: Option<&'a Hint>,
+    /// Which of the matching documents is the first.
+    pub sort: Option<&'a Sort>,
+    /// The session, for a write with a `txnNumber`.
+    pub session: Option<&'a CheckedOut>,
+    /// Makes what the retry history remembers of a change.
+    pub remember: &'a (dyn Fn(&Change) -> Result<Vec<(i32, StatementRecord)>> + Sync),
+}
+
+/// One document's change.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The document before; `None` when it was inserted.
+    pub before: Option<Value>,
+    /// The document after.
+    pub after: RawDocumentBuf,
+    /// The change in the oplog's form.
+    pub oplog: Document,
+    /// Whether anything changed.
+    pub changed: bool,
+    /// The collection's UUID.
+    pub collection: uuid::Uuid,
+}
+
+/// What was done.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// How many documents matched.
+    pub matched: i64,
+    /// How many were changed.
+    pub modified: i64,
+    /// The last change: the only one unless `multi`.
+    pub change: Option<Change>,
+    /// `_id` of the document that was inserted.
+    pub upserted: Option<Bson>,
+}
+
+/// What came of one candidate.
+enum Tried {
+    Updated(Box<Change>),
+    /// It is gone or does not match any more.
+    Passed,
+}
+
+impl Job<'_> {
+    fn apply_context(&self) -> ApplyContext {
+        let shared = &self.op.shared;
+        ApplyContext { now: shared.clock.now(), timestamp: shared.topology.next_op_time(&shared.clock) }
+    }
+
+    /// Carries it out.
+    ///
+    /// # Errors
+    /// What the update says of a document, 11000, or an interrupt.
+    pub async fn run(&self) -> Result<Outcome> {
+        let mut conflicts = ConflictLoop::default();
+        loop {
+            match self.attempt(&mut conflicts).await {
+                // Somebody else has inserted the document that this upsert wanted to insert: now there is one to update.
+                Err(error) if error.code == 11000 && self.upsert && self.wants_the_duplicate(&error) => {
+                    conflicts.met(self.op).await;
+                }
+                result => {
+                    conflicts.passed(self.op);
+                    return result;
+                }
+            }
+        }
+    }
+
+    async fn attempt(&self, conflicts: &mut ConflictLoop) -> Result<Outcome> {
+        let shared = &self.op.shared;
+        if self.upsert && shared.catalog.get(self.ns).is_none() {
+            let inside = enter(self.op, self.ns, Access::ChangeCollection).await?;
+            shared.catalog.get_or_create(self.ns, || shared.new_uuid())?;
+            drop(inside);
+        }
+        let mut inside = Some(enter(self.op, self.ns, Access::Write).await?);
+        let Some(collection) = shared.catalog.get(self.ns) else { return Ok(Outcome::default()) };
+        if self.session.is_some() && !collection.is_replicated() {
+            let text = format!("retryable writes is not supported for unreplicated ns: {}", self.ns);
+            return Err(CommandError::new(20, text));
+        }
+        engine::stall_interruptibly(self.op, self.ns).await?;
+        let mut outcome = Outcome::default();
+        let mut candidates = self.candidates(&collection).await?;
+        while let Some(record) = candidates.next(self.op).await? {
+            if let Tried::Updated(change) = self.candidate(&mut inside, &collection, record, conflicts).await? {
+                outcome.matched += 1;
+                outcome.modified += i64::from(change.changed);
+                outcome.change = Some(*change);
+                if !self.multi {
+                    break;
+                }
+            }
+        }
+        if outcome.matched == 0 && self.upsert {
+            let change = self.insert(&collection, conflicts).await?;
+            outcome.upserted = Some(id_of(&change.after));
+            outcome.change = Some(change);
+        }
+        drop(inside);
+        Ok(outcome)
+    }
+
+    async fn candidates(&self, collection: &Arc<Collection>) -> Result<Candidates> {
+        let mut scan = Scan::new(self.op, Arc::clone(collection), Arc::clone(&self.matcher), self.hint)?;
+        let Some(sort) = self.sort else { return Ok(Candidates::Scanned(scan)) };
+        let mut found = Vec::new();
+        while let Some((record, value)) = scan.next(self.op).await? {
+            found.push((sort.key(raw(&value))?, record));
+        }
+        found.sort_unstable();
+        Ok(Candidates::Sorted(found.into_iter().map(|(_, record)| record).collect::<Vec<_>>().into_iter()))
+    }
+
+    /// Updates one candidate, again and again until it goes through. Between two tries it gives up ticket and locks, and
+    /// looks for interrupts when it takes them again.
+    async fn candidate(
+        &self,
+        inside: &mut Option<Inside>,
+        collection: &Collection,
+        record: RecordId,
+        conflicts: &mut ConflictLoop,
+    ) -> Result<Tried> {
+        loop {
+            match self.one(collection, record).await {
+                Ok(tried) => {
+                    conflicts.passed(self.op);
+                    return Ok(tried);
+                }
+                Err(WriteError::Failed(error)) => return Err(error),
+                Err(WriteError::Conflict) => {
+                    drop(inside.take());
+                    conflicts.met(self.op).await;
+                    *inside = Some(enter(self.op, self.ns, Access::Write).await?);
+                }
+            }
+        }
+    }
+
+    /// Updates one document if it is still there and still matches.
+    async fn one(&self, collection: &Collection, record: RecordId) -> Result<Tried, WriteError> {
+        let mut transaction = self.op.shared.engine.begin();
+        let Some(before) = transaction.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
+        let document = raw(&before);
+        let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
+        let applied = self.update.apply(document, how.array_position, &self.apply_context())?;
+        let after = to_raw(&applied.document)?;
+        check_size(&after, "Resulting document after update is larger than", 17419)?;
+        let change = Change {
+            before: Some(Arc::clone(&before)),
+            after,
+            oplog: applied.oplog,
+            changed: applied.changed,
+            collection: collection.uuid,
+        };
+        if change.changed {
+            collection.replace(&mut *transaction, record, document, &change.after)?;
+            self.commit(transaction, &change).await?;
+        }
+        Ok(Tried::Updated(Box::new(change)))
+    }
+
+    /// Inserts the document that the filter and the update make. Conflicts are slept off with ticket and locks in hand, and
+    /// nothing interrupts that (facts/server.md 7.2).
+    async fn insert(&self, collection: &Collection, conflicts: &mut ConflictLoop) -> Result<Change> {
+        let shared = &self.op.shared;
+        let document = self.update.insert_document(
+            &self.matcher,
+            Bson::ObjectId(shared.new_object_id()),
+            &self.apply_context(),
+        )?;
+        let after = to_raw(&document)?;
+        check_size(&after, "Document to upsert is larger than", 17420)?;
+        let change = Change { before: None, after, oplog: document, changed: true, collection: collection.uuid };
+        loop {
+            let mut transaction = shared.engine.begin();
+            let result = match collection.insert(&mut *transaction, &change.after) {
+                Ok(_) => self.commit(transaction, &change).await,
+                Err(error) => Err(error),
+            };
+            match result {
+                Ok(()) => {
+                    conflicts.passed(self.op);
+                    return Ok(change);
+                }
+                Err(WriteError::Conflict) => conflicts.met(self.op).await,
+                Err(WriteError::Failed(error)) => return Err(error),
+            }
+        }
+    }
+
+    async fn commit(
+        &self,
+        transaction: Box<dyn crate::storage::Transaction>,
+        change: &Change,
+    ) -> Result<(), WriteError> {
+        let statements = if self.session.is_some() { (self.remember)(change)? } else { Vec::new() };
+        let done = Done { statements, documents: 1, first_id: id_of(&change.after) };
+        engine::commit(self.op, self.ns, transaction, self.session, done).await
+    }
+
+    /// Whether the key that was there already is one that the filter asks for: then trying again finds a document.
+    fn wants_the_duplicate(&self, error: &CommandError) -> bool {
+        let Some(key) = error.extra.as_ref().and_then(|extra| extra.get_document("keyValue").ok()) else {
+            return false;
+        };
+        let Ok(wanted) = self.matcher.equalities() else { return false };
+        key.iter().all(|(path, value)| {
+            wanted.iter().any(|(wanted, fixed)| {
+                wanted == path && compare::equal(View::from(fixed), View::from(value), self.matcher.collation())
+            })
+        })
+    }
+}
+
+/// The records to look at, in order.
+enum Candidates {
+    Scanned(Scan),
+    Sorted(std::vec::IntoIter<RecordId>),
+}
+
+impl Candidates {
+    async fn next(&mut self, op: &Op) -> Result<Option<RecordId>> {
+        match self {
+            Candidates::Scanned(scan) => Ok(scan.next(op).await?.map(|(record, _)| record)),
+            Candidates::Sorted(records) => Ok(records.next()),
+        }
+    }
+}
+
+fn check_size(document: &RawDocumentBuf, text: &str, code: i32) -> Result<()> {
+    if document.as_bytes().len() > DOCUMENT_MAX_BYTES {
+        return Err(CommandError::new(code, format!("{text} {DOCUMENT_MAX_BYTES}")));
+    }
+    Ok(())
+}
