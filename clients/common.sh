@@ -1,3 +1,4 @@
+# shellcheck shell=bash disable=SC2154
 # What every clients/<language>/run shares; it is sourced, not run. The script that sources it sets `client` and
 # `modules` (the folder that holds what was installed), defines `prepare`, `install`, `experiment`, `smoke` and `app`, and
 # ends with `main "$@"`.
