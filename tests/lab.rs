@@ -73,6 +73,11 @@ impl Lab {
         self.connect().run(db, command).await
     }
 
+    /// What happened after the first `known` events.
+    pub fn events_from(&self, known: usize) -> Vec<Event> {
+        self.events.events.lock().iter().skip(known).cloned().collect()
+    }
+
     /// What happened so far.
     pub fn events(&self) -> Vec<Event> {
         self.events.events.lock().clone()

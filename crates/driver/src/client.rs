@@ -1,5 +1,6 @@
 //! The client: settings, servers, sessions.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -181,11 +182,16 @@ impl Client {
             let body = doc! {"endSessions": ids};
             let preference = ReadPreference::mode(ReadMode::PrimaryPreferred);
             let plan = Plan::new(Operation::PlainWrite, "admin", Criteria::Read(preference), move |_| Ok(body.clone()));
-            let Ok(mut call) = Call::without_session(&self.scope) else { return };
-            if plan.run(&mut call).await.is_err() {
+            if plan.run(&mut Call::without_session(&self.scope)).await.is_err() {
                 return;
             }
         }
+    }
+}
+
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client").field("seeds", &self.settings().seeds).finish_non_exhaustive()
     }
 }
 

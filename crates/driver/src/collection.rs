@@ -1,5 +1,6 @@
 //! A collection.
 
+use std::fmt;
 use std::time::Duration;
 
 use bson::{Bson, Document};
@@ -8,7 +9,12 @@ use backfire_model::Namespace;
 
 use crate::bulk::Update;
 use crate::execute::Scope;
-use crate::operation::*;
+use crate::operation::{
+    Action, Aggregate, BulkWrite, BulkWriteModel, Count, CountDocuments, CreateIndex, CreateIndexes, DeleteMany,
+    DeleteOne, Distinct, DropCollection, DropIndex, DropIndexes, EstimatedDocumentCount, Find, FindOne,
+    FindOneAndDelete, FindOneAndReplace, FindOneAndUpdate, IndexModel, InsertMany, InsertOne, ListIndexNames,
+    ListIndexes, RenameCollection, ReplaceOne, UpdateMany, UpdateOne, Watch,
+};
 use crate::settings::{ReadConcern, ReadPreference, WriteConcern};
 
 /// A collection and the defaults for what is done in it. Cheap to clone.
@@ -194,5 +200,11 @@ impl Collection {
     /// Renames the collection.
     pub fn rename(&self, to: Namespace) -> Action<RenameCollection> {
         self.action(|from| RenameCollection { from, to })
+    }
+}
+
+impl fmt::Debug for Collection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Collection").field(&self.namespace).finish()
     }
 }

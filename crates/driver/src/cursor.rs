@@ -1,6 +1,7 @@
 //! Cursors: documents that come in batches.
 
 use std::collections::VecDeque;
+use std::fmt;
 use std::time::Duration;
 
 use bson::{Bson, Document, doc};
@@ -159,6 +160,7 @@ impl Cursor {
         let (database, collection) = namespace.split_once('.').ok_or_else(no_cursor)?;
         let (database, collection) = (database.to_owned(), collection.to_owned());
         call.clock.set_max_time(MaxTime::Await(rules.max_await));
+        call.pin(&reply.server);
         let mut made = Self {
             call: Some(call),
             rules,
@@ -292,7 +294,7 @@ impl Cursor {
         }
         call.clock.set_max_time(MaxTime::Operation(None));
         let (database, collection) = (self.database.clone(), self.collection.clone());
-        Some(Kill { call, id, database, collection, server: self.server.clone() })
+        Some(Kill { call, id, database, collection })
     }
 
     /// With a timeout for each call, the time starts now.
@@ -312,15 +314,15 @@ impl Cursor {
             body.insert("batchSize", i32::try_from(size).map_or(Bson::Int64(size), Bson::Int32));
         }
         let (comment, options) = (self.rules.comment.clone(), self.rules.options.clone());
-        let plan = Plan::new(Operation::PlainRead, &self.database, Criteria::Writable, move |target| {
+        let plan = Plan::new(Operation::PlainRead, &self.database, Criteria::Writable, move |wire_version| {
             let mut body = body.clone();
-            if let Some(comment) = comment.as_ref().filter(|_| target.wire_version() >= WIRE_VERSION_COMMENT) {
+            if let Some(comment) = comment.as_ref().filter(|_| wire_version >= WIRE_VERSION_COMMENT) {
                 body.insert("comment", comment);
             }
-            add_raw_data(&options, target.wire_version(), &mut body);
+            add_raw_data(&options, wire_version, &mut body);
             Ok(body)
         });
-        match plan.run_on(call, &self.server).await {
+        match plan.run(call).await {
             Ok(mut reply) => {
                 let Some(Bson::Document(cursor)) = reply.document.remove("cursor") else {
                     return Err(DriverError::protocol("a getMore's reply holds no cursor"));
@@ -349,16 +351,21 @@ struct Kill {
     id: i64,
     database: String,
     collection: String,
-    server: ServerAddress,
 }
 
 impl Kill {
     async fn run(mut self) {
         let body = doc! {"killCursors": &self.collection, "cursors": [self.id]};
         let plan = Plan::new(Operation::PlainRead, &self.database, Criteria::Writable, move |_| Ok(body.clone()));
-        if let Err(error) = plan.run_on(&mut self.call, &self.server).await {
+        if let Err(error) = plan.run(&mut self.call).await {
             tracing::debug!(%error, "cursor could not be closed");
         }
+    }
+}
+
+impl fmt::Debug for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cursor").field("id", &self.id).field("server", &self.server).finish_non_exhaustive()
     }
 }
 

@@ -1,5 +1,6 @@
 //! A database.
 
+use std::fmt;
 use std::time::Duration;
 
 use bson::Document;
@@ -114,5 +115,11 @@ impl Database {
     /// Drops the database.
     pub fn drop(&self) -> Action<DropDatabase> {
         Action::new(self.scope.clone(), DropDatabase { database: self.name.clone() })
+    }
+}
+
+impl fmt::Debug for Database {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Database").field(&self.name).finish()
     }
 }

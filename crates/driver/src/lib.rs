@@ -5,6 +5,29 @@
 //! with the clock paused and pipes in memory a run gives the same events each time. The room depends on `model` (ids)
 //! and `wire` (frames) only, and it never decides about the application's own retries.
 //!
+//! ```no_run
+//! # async fn example() -> backfire_driver::Result<()> {
+//! use std::time::Duration;
+//! use backfire_driver::{Client, ClientSettings, Event, TcpConnector};
+//! use bson::doc;
+//!
+//! let settings = ClientSettings {
+//!     socket_timeout: Duration::from_secs(30),
+//!     replica_set: Some("rs0".into()),
+//!     ..ClientSettings::new(["localhost:27017".parse()?])
+//! };
+//! let client = Client::connect(settings, TcpConnector, |event: &Event| println!("{event:?}"), 42)?;
+//! let inventory = client.database("store").collection("store_inventory");
+//! inventory
+//!     .update_one(doc! {"productId": 1}, doc! {"$inc": {"stock": -1}})
+//!     .upsert(true)
+//!     .max_time(Duration::from_secs(20))
+//!     .await?;
+//! client.close().await;
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! Entry points: [`Client::connect`], [`ClientSettings`], [`Connector`], [`Listener`], [`retry::RetryState`].
 //!
 //! The map, from the outside in:

@@ -33,3 +33,24 @@ impl Connector for TcpConnector {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn tcp_reaches_a_listener_and_reports_that_there_is_none() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = ServerAddress::new("127.0.0.1", listener.local_addr().unwrap().port());
+        let (stream, accepted) = tokio::join!(TcpConnector.connect(&address), listener.accept());
+        let (mut stream, (mut peer, _)) = (stream.unwrap(), accepted.unwrap());
+        stream.write_all(b"ping").await.unwrap();
+        let mut bytes = [0; 4];
+        peer.read_exact(&mut bytes).await.unwrap();
+        assert_eq!(&bytes, b"ping");
+        drop((peer, listener));
+        assert!(TcpConnector.connect(&address).await.is_err());
+    }
+}

@@ -25,6 +25,11 @@ impl Clock {
         bson::DateTime::from_millis(self.now_ms())
     }
 
+    /// The wall time at which it was made.
+    pub fn started_at(&self) -> bson::DateTime {
+        bson::DateTime::from_millis(self.started_at_ms)
+    }
+
     /// Time since the clock was made.
     pub fn uptime(&self) -> std::time::Duration {
         self.started.elapsed()

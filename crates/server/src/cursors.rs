@@ -11,6 +11,7 @@ use rand::{Rng, RngExt};
 use tokio::time::Instant;
 
 use crate::error::{CommandError, Result};
+use crate::ops::Op;
 use crate::sessions::SessionId;
 use crate::storage::Value;
 
@@ -35,6 +36,14 @@ pub trait DocumentSource: Send {
     /// # Errors
     /// When the query cannot go on; that ends the cursor.
     fn step(&mut self) -> Result<Step<Value>>;
+
+    /// An operation is about to read from it.
+    fn begin(&mut self, _op: &Arc<Op>) {}
+
+    /// Whether one step can take so long that it belongs on a thread of its own.
+    fn is_long(&self) -> bool {
+        false
+    }
 }
 
 /// Documents that are already there.

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use backfire_model::event::Outcome as Ended;
-use backfire_wire::OpQuery;
 use bson::raw::cstr;
 use bson::{Bson, RawDocumentBuf, doc, rawdoc};
 use tokio::time::Instant;

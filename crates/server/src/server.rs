@@ -15,6 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
+use crate::aggregate::expression::Globals;
 use crate::clock::Clock;
 use crate::commands::CommandTable;
 use crate::counters::Counters;
@@ -26,6 +27,7 @@ use crate::net::connection::Connections;
 use crate::ops::OpRegistry;
 use crate::params::{Param, Params};
 use crate::profile::{Profile, V7_0};
+use crate::query::QueryContext;
 use crate::sessions::SessionCatalog;
 use crate::storage::Engine;
 use crate::storage::catalog::Catalog;
@@ -144,11 +146,10 @@ impl Shared {
     }
 
     /// What filters and expressions of a command that runs now are parsed with.
-    pub fn query_context(&self, collation: Option<crate::value::Collation>) -> crate::query::QueryContext {
-        let mut context = crate::query::QueryContext::new(self.clock.now()).with_collation(collation);
-        context.cluster_time = self.topology.is_replica_set().then(|| self.topology.last_op_time());
-        context.seed = self.rng.lock().random();
-        context
+    pub fn query_context(&self, collation: Option<crate::value::Collation>) -> QueryContext {
+        let cluster_time = self.topology.is_replica_set().then(|| self.topology.last_op_time());
+        let seed = self.rng.lock().random();
+        QueryContext::with_globals(Globals::new(self.clock.now(), cluster_time, collation, seed))
     }
 
     /// Evaluates a fail point that has no data to look at.

@@ -210,6 +210,11 @@ impl Combiner {
         }
     }
 
+    /// What was done so far.
+    pub(crate) fn result(&self) -> &BulkWriteResult {
+        &self.result
+    }
+
     pub(crate) fn add_label(&mut self, label: &str) {
         if !self.labels.iter().any(|own| own == label) {
             self.labels.push(label.to_owned());

@@ -15,12 +15,12 @@ use crate::error::{DriverError, ErrorKind, RETRYABLE_WRITE_ERROR, Result};
 use crate::execute::{Attempt, Call, SendOptions, Steps, run, without_numbers};
 use crate::operation::add_raw_data;
 use crate::operation::options::Options;
-use crate::retry::{Identity, Operation, RetryRules};
+use crate::retry::{Identity, Operation};
 use crate::settings::WriteConcern;
 use crate::topology::Criteria;
 
 use super::batch::{Batch, Limits, Planner, Statement};
-use super::model::{BulkWriteModel, ensure_id};
+use super::model::{BulkWriteModel, WriteKind, ensure_id};
 use super::result::{BulkWriteResult, Combiner};
 
 /// Before this wire version (4.2) a server ignores an unknown `hint` of an update without saying so.
@@ -43,14 +43,14 @@ impl Bulk {
     ///
     /// # Errors
     /// An empty list, a model that makes no sense; a bulk failure when single writes failed; anything else ends the
-    /// bulk where it is, and what it did until then is not reported (as in Java).
+    /// bulk where it is.
     pub(crate) async fn run(mut self, call: &mut Call) -> Result<BulkWriteResult> {
         if self.models.is_empty() {
             return Err(DriverError::invalid_argument("a bulk write needs at least one write"));
         }
         call.check_write_concern(&self.write_concern)?;
         let statements = self.encode(call)?;
-        let rules = RetryRules::new(Operation::BulkWrite, &call.client.settings, call.clock.timeout().is_some());
+        let rules = call.rules(Operation::BulkWrite);
         let mut steps = BulkSteps {
             planner: Planner::new(statements, self.ordered),
             combiner: Some(Combiner::new(self.ordered, self.write_concern.is_acknowledged())),
@@ -62,12 +62,17 @@ impl Bulk {
 
     fn encode(&mut self, call: &Call) -> Result<Vec<Statement>> {
         let client = call.client.clone();
+        let profile = client.settings.profile;
         let encode_one = |(index, model): (usize, &mut BulkWriteModel)| {
             if let BulkWriteModel::InsertOne { document } = model {
                 ensure_id(document, || client.random.object_id());
             }
             let document = encode(&model.to_statement()?)?;
-            Ok(Statement { index, kind: model.kind(), multi: model.is_multi(), document })
+            let kind = match model.kind() {
+                WriteKind::Replace if !profile.replace_is_own_command => WriteKind::Update,
+                kind => kind,
+            };
+            Ok(Statement { index, kind, multi: model.is_multi(), document })
         };
         self.models.iter_mut().enumerate().map(encode_one).collect()
     }
@@ -248,7 +253,11 @@ impl Steps for BulkSteps {
                 return failure.with_labels_of(&error);
             }
         }
-        without_numbers(error)
+        let error = without_numbers(error);
+        match &self.combiner {
+            Some(combiner) => error.with_bulk_result(combiner.result().clone()),
+            None => error,
+        }
     }
 }
 

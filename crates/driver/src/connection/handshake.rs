@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bson::{Document, doc};
 use bytes::BytesMut;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout_at};
 
 use backfire_model::ConnectionId;
 use backfire_wire::OpQuery;
@@ -16,6 +16,7 @@ use super::{Connection, ConnectionInfo, HelloReply, ReadLimit, RequestIds, Serve
 use crate::error::reply::{command_error, is_ok};
 use crate::error::{DriverError, NetworkStage, Result};
 use crate::settings::{ClientSettings, ServerAddress, limit};
+use crate::timeout::later;
 use crate::transport::Connector;
 
 /// The time that opening may take.
@@ -78,22 +79,18 @@ impl Opener {
 
     /// Step 1: the transport.
     async fn connect(&self, address: &ServerAddress, id: u64, limits: OpenLimits) -> Result<Connection> {
+        let started = Instant::now();
         let connecting = self.connector.connect(address);
-        let until = limit(limits.connect).map(|connect| Instant::now() + connect);
-        let stream = match (until, limits.deadline) {
-            (Some(until), Some(deadline)) if deadline < until => match timeout_at(deadline, connecting).await {
-                Ok(stream) => stream,
-                Err(_) => return Err(too_slow(limits.connect).into_operation_timeout().at(address)),
-            },
-            (None, Some(deadline)) => match timeout_at(deadline, connecting).await {
-                Ok(stream) => stream,
-                Err(_) => return Err(too_slow(limits.connect).into_operation_timeout().at(address)),
-            },
-            (Some(_), _) => match timeout(limits.connect, connecting).await {
-                Ok(stream) => stream,
-                Err(_) => return Err(too_slow(limits.connect).at(address)),
-            },
-            (None, None) => connecting.await,
+        let own_limit = limit(limits.connect).map(|connect| later(started, connect));
+        let by_operation = limits.deadline.filter(|deadline| own_limit.is_none_or(|own_limit| *deadline < own_limit));
+        let stream = match by_operation.or(own_limit) {
+            None => connecting.await,
+            Some(until) => timeout_at(until, connecting).await.map_err(|_| {
+                let waited = until.saturating_duration_since(started).as_millis();
+                let late = DriverError::network(NetworkStage::Open, format_args!("not connected within {waited} ms"));
+                let late = if by_operation.is_some() { late.into_operation_timeout() } else { late };
+                late.at(address)
+            })?,
         };
         let stream = stream.map_err(|error| DriverError::network(NetworkStage::Open, error).at(address))?;
         Ok(Connection {
@@ -161,10 +158,6 @@ impl Opener {
         metadata.insert("platform", format!("rules of {}", self.settings.profile.name));
         metadata
     }
-}
-
-fn too_slow(connect: Duration) -> DriverError {
-    DriverError::network(NetworkStage::Open, format_args!("not connected within {} ms", connect.as_millis()))
 }
 
 /// Adds the declared API's fields.

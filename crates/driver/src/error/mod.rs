@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use bson::Document;
 
-use crate::bulk::{BulkWriteFailure, ClientBulkWriteFailure};
+use crate::bulk::{BulkWriteFailure, BulkWriteResult, ClientBulkWriteFailure};
 use crate::settings::ServerAddress;
 use codes::StateChange;
 
@@ -34,6 +34,7 @@ struct Inner {
     labels: Vec<String>,
     cause: Option<DriverError>,
     server: Option<ServerAddress>,
+    bulk_result: Option<BulkWriteResult>,
 }
 
 /// What happened.
@@ -138,7 +139,7 @@ pub struct WriteConcernFailure {
 
 impl DriverError {
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, labels: Vec::new(), cause: None, server: None }))
+        Self(Box::new(Inner { kind, labels: Vec::new(), cause: None, server: None, bulk_result: None }))
     }
 
     pub(crate) fn invalid_argument(what: impl Into<String>) -> Self {
@@ -180,6 +181,11 @@ impl DriverError {
 
     pub(crate) fn with_cause(mut self, cause: DriverError) -> Self {
         self.0.cause = Some(cause);
+        self
+    }
+
+    pub(crate) fn with_bulk_result(mut self, result: BulkWriteResult) -> Self {
+        self.0.bulk_result = Some(result);
         self
     }
 
@@ -270,6 +276,14 @@ impl DriverError {
                 .or_else(|| failure.write_concern_errors.first().map(|error| &error.response)),
             ErrorKind::ClientBulkWrite(failure) => failure.error.as_ref().and_then(DriverError::response),
             _ => None,
+        }
+    }
+
+    /// What a bulk had done before this error ended it. (Java does not tell when the network failed or time ran out.)
+    pub fn bulk_result(&self) -> Option<&BulkWriteResult> {
+        match self.kind() {
+            ErrorKind::BulkWrite(failure) => Some(&failure.result),
+            _ => self.0.bulk_result.as_ref(),
         }
     }
 

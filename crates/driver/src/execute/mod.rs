@@ -6,6 +6,7 @@ mod scope;
 mod send;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
@@ -13,7 +14,7 @@ use tokio::time::{Instant, sleep};
 use crate::client::ClientInner;
 use crate::error::{DriverError, ErrorKind, Result};
 use crate::pool::PooledConnection;
-use crate::retry::{Decision, RetryRules, RetryState, Stage};
+use crate::retry::{Decision, Operation, RetryRules, RetryState, Stage};
 use crate::session::ClientSession;
 use crate::settings::{ServerAddress, WriteConcern};
 use crate::timeout::{MaxTime, OperationClock};
@@ -50,8 +51,8 @@ impl Call {
     }
 
     /// For `endSessions`, which belongs to no session, and runs while the client closes.
-    pub(crate) fn without_session(scope: &Scope) -> Result<Self> {
-        Ok(Self::bare(scope, MaxTime::Operation(None)))
+    pub(crate) fn without_session(scope: &Scope) -> Self {
+        Self::bare(scope, MaxTime::Operation(None))
     }
 
     fn bare(scope: &Scope, max_time: MaxTime) -> Self {
@@ -64,8 +65,14 @@ impl Call {
         }
     }
 
+    /// Uses this server from now on, without selection: for the rest of a cursor.
     pub(crate) fn pin(&mut self, server: &ServerAddress) {
         self.pinned = Some(server.clone());
+    }
+
+    /// The retry rules of an operation here.
+    pub(crate) fn rules(&self, operation: Operation) -> RetryRules {
+        RetryRules::new(operation, &self.client.settings, self.clock.timeout().is_some())
     }
 
     /// Refuses what Java refuses: a write nobody answers, in a session that the application holds.
@@ -131,6 +138,11 @@ pub(crate) trait Steps: Send {
     fn give_up(&mut self, error: DriverError) -> DriverError;
 }
 
+/// On a paused clock an attempt may take no time at all. With `timeoutMS` attempts are not counted, so if none of them
+/// took time, the timeout would never come: after this many in a row, a retry waits.
+const TIMELESS_RETRIES: u32 = 3;
+const TIMELESS_WAIT: Duration = Duration::from_millis(1);
+
 /// Runs an operation until it is done or its rules give up.
 pub(crate) async fn run<S: Steps>(
     call: &mut Call,
@@ -139,7 +151,9 @@ pub(crate) async fn run<S: Steps>(
     steps: &mut S,
 ) -> Result<S::Output> {
     let mut state = RetryState::new(rules);
+    let mut timeless = 0;
     loop {
+        let started = Instant::now();
         let (stage, error) = match call.acquire(criteria).await {
             Err(error) => (Stage::BeforeSend, error),
             Ok((selected, mut connection)) => {
@@ -157,7 +171,12 @@ pub(crate) async fn run<S: Steps>(
         let decision =
             state.attempt_failed(stage, error, Instant::now(), call.clock.deadline(), || client.random.jitter());
         match decision {
-            Decision::Retry(wait) if wait.is_zero() => {}
+            Decision::Retry(wait) if wait.is_zero() => {
+                timeless = if started.elapsed().is_zero() { timeless + 1 } else { 0 };
+                if timeless >= TIMELESS_RETRIES {
+                    sleep(TIMELESS_WAIT).await;
+                }
+            }
             Decision::Retry(wait) => sleep(wait).await,
             Decision::GiveUp(error) => return Err(steps.give_up(error)),
         }

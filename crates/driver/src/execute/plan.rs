@@ -8,22 +8,11 @@ use crate::connection::command::Command;
 use crate::connection::{HelloReply, ServerType};
 use crate::error::reply::write_concern_failure;
 use crate::error::{DriverError, Result, codes};
-use crate::retry::{Identity, Operation, RetryRules};
+use crate::retry::{Identity, Operation};
 use crate::settings::{ReadConcern, ReadPreference, ServerAddress, WriteConcern};
 use crate::topology::Criteria;
 
 use super::{Attempt, Call, SendOptions, Steps, run};
-
-/// The server that a command is built for.
-pub(crate) struct Target<'a> {
-    pub(crate) hello: &'a HelloReply,
-}
-
-impl Target<'_> {
-    pub(crate) fn wire_version(&self) -> i32 {
-        self.hello.max_wire_version
-    }
-}
 
 /// The reply to a command, and who gave it.
 #[derive(Debug)]
@@ -34,7 +23,7 @@ pub(crate) struct Reply {
     pub(crate) acknowledged: bool,
 }
 
-type Build = dyn Fn(&Target<'_>) -> Result<Document> + Send + Sync;
+type Build = dyn Fn(i32) -> Result<Document> + Send + Sync;
 
 /// One command.
 pub(crate) struct Plan {
@@ -47,12 +36,13 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// `build` gives name and fields; it is called again for each attempt of a read, and once for a write.
+    /// `build` gives name and fields for a server of some wire version; it is called again for each attempt of a
+    /// read, and once for a write.
     pub(crate) fn new(
         operation: Operation,
         database: impl Into<String>,
         criteria: Criteria,
-        build: impl Fn(&Target<'_>) -> Result<Document> + Send + Sync + 'static,
+        build: impl Fn(i32) -> Result<Document> + Send + Sync + 'static,
     ) -> Self {
         Self {
             operation,
@@ -78,16 +68,7 @@ impl Plan {
 
     /// Executes it, retrying as the rules say.
     pub(crate) async fn run(self, call: &mut Call) -> Result<Reply> {
-        let rules = RetryRules::new(self.operation, &call.client.settings, call.clock.timeout().is_some());
-        let criteria = self.criteria.clone();
-        run(call, &criteria, rules, &mut SingleCommand { plan: self, write: None }).await
-    }
-
-    /// Executes it on one server, for the rest of a cursor.
-    pub(crate) async fn run_on(self, call: &mut Call, server: &ServerAddress) -> Result<Reply> {
-        let rules = RetryRules::new(self.operation, &call.client.settings, call.clock.timeout().is_some());
-        call.pin(server);
-        let criteria = self.criteria.clone();
+        let (rules, criteria) = (call.rules(self.operation), self.criteria.clone());
         run(call, &criteria, rules, &mut SingleCommand { plan: self, write: None }).await
     }
 
@@ -114,7 +95,7 @@ impl SingleCommand {
         if let Some(body) = &self.write {
             return Ok(body.clone());
         }
-        let mut body = (self.plan.build)(&Target { hello: attempt.connection.hello() })?;
+        let mut body = (self.plan.build)(attempt.connection.hello().max_wire_version)?;
         if let Some(read_concern) = &self.plan.read_concern {
             let mut document = read_concern.to_document();
             if let Some(session) = attempt.call.session.as_ref().filter(|session| !session.is_snapshot()) {

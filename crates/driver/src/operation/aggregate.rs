@@ -2,11 +2,10 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::cursor::{Cursor, CursorRules, TimeoutMode};
+use crate::cursor::{Cursor, TimeoutMode};
 use crate::error::{DriverError, Result};
 use crate::execute::Plan;
 use crate::retry::Operation;
-use crate::timeout::MaxTime;
 use crate::topology::Criteria;
 
 use super::options::{Options, options};
@@ -62,16 +61,13 @@ pub(super) fn cursor_field(options: &Options) -> Document {
 }
 
 async fn run_reading(aggregate: Aggregate, mut request: Request) -> Result<Cursor> {
-    request.apply_options()?;
-    let timeout = request.scope.timeout;
-    let rules = CursorRules::new(&request.options, timeout)?;
-    let mut call = request.start(rules.first_max_time(timeout, request.options.millis("maxTimeMS")))?;
+    let (mut call, rules) = request.start_cursor(request.max_time())?;
     let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
     let Request { options, .. } = request;
     let database = aggregate.database.clone();
-    let plan = Plan::new(Operation::Read, database, Criteria::Read(preference), move |target| {
+    let plan = Plan::new(Operation::Read, database, Criteria::Read(preference), move |wire_version| {
         let mut body = aggregate.body(&options, cursor_field(&options));
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     let reply = plan.with_read_concern(read_concern).run(&mut call).await?;
@@ -80,21 +76,19 @@ async fn run_reading(aggregate: Aggregate, mut request: Request) -> Result<Curso
 
 /// `$out` and `$merge`: a write in the shape of a read. It is not retried (facts/client.md A6) and gives no documents.
 async fn run_writing(aggregate: Aggregate, mut request: Request) -> Result<Cursor> {
-    request.apply_options()?;
-    let rules = CursorRules::new(&request.options, request.scope.timeout)?;
+    let (mut call, rules) = request.start_cursor(request.max_time())?;
     if rules.mode() == TimeoutMode::Iteration {
         return Err(DriverError::invalid_argument("an aggregation that writes has no timeoutMode iteration"));
     }
-    let mut call = request.start(MaxTime::Operation(request.options.millis("maxTimeMS")))?;
     let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
     let write_concern = request.write_concern();
     call.check_write_concern(&write_concern)?;
     let Request { options, .. } = request;
     let database = aggregate.database.clone();
     let criteria = Criteria::ReadOrPrimaryBelow(preference, WIRE_VERSION_WRITES_ON_SECONDARY);
-    let plan = Plan::new(Operation::PlainWrite, database, criteria, move |target| {
+    let plan = Plan::new(Operation::PlainWrite, database, criteria, move |wire_version| {
         let mut body = aggregate.body(&options, Document::new());
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     let plan = plan.with_read_concern(read_concern).with_write_concern(write_concern);

@@ -36,7 +36,7 @@ pub(super) async fn run_bulk(
     ordered: bool,
     mut request: Request,
 ) -> Result<BulkWriteResult> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let write_concern = request.write_concern();
     Bulk { namespace, models, ordered, write_concern, options: request.options }.run(&mut call).await
 }

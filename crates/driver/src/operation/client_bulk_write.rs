@@ -17,10 +17,10 @@ use crate::bulk::result::{ClientBulkWriteFailure, ClientBulkWriteResult, Verbose
 use crate::client::next_identity;
 use crate::connection::command::{Command, DocumentSequence, encode};
 use crate::cursor::{Cursor, CursorRules};
-use crate::error::reply::{number, write_concern_error, write_errors};
+use crate::error::reply::{number, write_concern_error, write_concern_failure, write_errors};
 use crate::error::{DriverError, ErrorKind, Result, WriteConcernFailure, WriteFailure};
 use crate::execute::{Attempt, Call, Reply, SendOptions, Steps, run, without_numbers};
-use crate::retry::{Identity, Operation, RetryRules};
+use crate::retry::{Identity, Operation};
 use crate::settings::WriteConcern;
 use crate::topology::Criteria;
 
@@ -59,7 +59,7 @@ impl Execute for ClientBulkWrite {
     type Output = ClientBulkWriteResult;
 
     async fn execute(mut self, mut request: Request) -> Result<Self::Output> {
-        let mut call = request.start_operation()?;
+        let mut call = request.start()?;
         let write_concern = request.write_concern();
         call.check_write_concern(&write_concern)?;
         let Request { options, .. } = request;
@@ -209,12 +209,17 @@ async fn run_batch(
     write_concern: &WriteConcern,
     outcome: &mut Outcome,
 ) -> Result<()> {
-    let rules = RetryRules::new(Operation::BulkWrite, &call.client.settings, call.clock.timeout().is_some());
+    let rules = call.rules(Operation::BulkWrite);
     let ordered = outcome.ordered;
     let mut steps =
         BatchSteps { pending, options, write_concern, ordered, verbose: outcome.result.verbose, current: None };
-    let reply = run(call, &Criteria::Writable, rules, &mut steps).await?;
-    let batch = steps.current.map(|current| current.batch).unwrap_or_default();
+    let result = run(call, &Criteria::Writable, rules, &mut steps).await;
+    let (batch, provisional) = steps.current.map(|current| (current.batch, current.provisional)).unwrap_or_default();
+    let reply = match (result, provisional) {
+        (Ok(reply), _) => reply,
+        (Err(error), Some(reply)) if matches!(error.kind(), ErrorKind::WriteConcern(_)) => reply,
+        (Err(error), _) => return Err(error),
+    };
     if !reply.acknowledged {
         return Ok(());
     }
@@ -248,6 +253,8 @@ struct Current {
     command: Command,
     identity: Option<Identity>,
     batch: Vec<Entry>,
+    /// A reply that said "done, but not as safely as asked, try again": it counts if the retry brings nothing better.
+    provisional: Option<Reply>,
 }
 
 struct BatchSteps<'a> {
@@ -314,7 +321,7 @@ impl BatchSteps<'_> {
             (true, Some(session)) => Some(attempt.state.identity(|| next_identity(&session))?),
             _ => None,
         };
-        Ok(Current { command, identity, batch })
+        Ok(Current { command, identity, batch, provisional: None })
     }
 }
 
@@ -327,10 +334,18 @@ impl Steps for BatchSteps<'_> {
                 self.current = Some(self.build(&mut attempt)?);
             }
             let acknowledged = self.write_concern.is_acknowledged();
-            let Some(current) = &self.current else { return Err(DriverError::closed("the bulk is over")) };
+            let Some(current) = &mut self.current else { return Err(DriverError::closed("the bulk is over")) };
             let options = SendOptions::write(current.identity, acknowledged);
             let document = attempt.send(&current.command, &options).await?;
-            Ok(Reply { document, server: attempt.selected.server.address().clone(), acknowledged })
+            let server = attempt.selected.server.address().clone();
+            let error = write_concern_failure(&document).filter(|_| current.identity.is_some());
+            match error.filter(|error| attempt.state.is_retryable(error) && attempt.state.has_attempts_left()) {
+                Some(error) => {
+                    current.provisional = Some(Reply { document, server, acknowledged });
+                    Err(error)
+                }
+                None => Ok(Reply { document, server, acknowledged }),
+            }
         })
     }
 

@@ -131,13 +131,13 @@ impl Execute for DropDatabase {
 
 /// Runs a command that defines something. None of these is retried (facts/client.md A6).
 async fn define(database: String, body: Document, fields: &'static [&'static str], mut request: Request) -> Result<()> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let write_concern = request.definition_write_concern();
     let Request { options, .. } = request;
-    let plan = Plan::new(Operation::PlainWrite, database, Criteria::Writable, move |target| {
+    let plan = Plan::new(Operation::PlainWrite, database, Criteria::Writable, move |wire_version| {
         let mut body = body.clone();
         options.copy_into(&mut body, fields);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     plan.with_write_concern(write_concern).run(&mut call).await.map(drop)

@@ -25,7 +25,7 @@ impl Execute for CountDocuments {
     type Output = u64;
 
     async fn execute(self, mut request: Request) -> Result<Self::Output> {
-        let mut call = request.start_operation()?;
+        let mut call = request.start()?;
         let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
         let Request { options, .. } = request;
         let mut pipeline = vec![doc! {"$match": self.filter}];
@@ -37,10 +37,10 @@ impl Execute for CountDocuments {
         }
         pipeline.push(doc! {"$group": {"_id": 1, "n": {"$sum": 1}}});
         let Namespace { db, coll } = self.namespace;
-        let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |target| {
+        let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |wire_version| {
             let mut body = doc! {"aggregate": &coll, "pipeline": pipeline.clone(), "cursor": {}};
             options.copy_into(&mut body, &["collation", "hint", "comment"]);
-            add_raw_data(&options, target.wire_version(), &mut body);
+            add_raw_data(&options, wire_version, &mut body);
             Ok(body)
         });
         let reply = plan.with_read_concern(read_concern).run(&mut call).await?;
@@ -82,17 +82,17 @@ impl Execute for Count {
 }
 
 async fn run_count(namespace: Namespace, filter: Option<Document>, mut request: Request) -> Result<u64> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
     let Request { options, .. } = request;
     let Namespace { db, coll } = namespace;
-    let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |target| {
+    let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |wire_version| {
         let mut body = doc! {"count": &coll};
         if let Some(filter) = &filter {
             body.insert("query", filter);
         }
         options.copy_into(&mut body, &["limit", "skip", "collation", "hint", "comment"]);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     match plan.with_read_concern(read_concern).run(&mut call).await {

@@ -25,14 +25,14 @@ impl Execute for Distinct {
     type Output = Vec<Bson>;
 
     async fn execute(self, mut request: Request) -> Result<Self::Output> {
-        let mut call = request.start_operation()?;
+        let mut call = request.start()?;
         let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
         let Request { options, .. } = request;
         let Namespace { db, coll } = self.namespace;
-        let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |target| {
+        let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |wire_version| {
             let mut body = doc! {"distinct": &coll, "key": &self.field, "query": &self.filter};
             options.copy_into(&mut body, &["collation", "comment", "hint"]);
-            add_raw_data(&options, target.wire_version(), &mut body);
+            add_raw_data(&options, wire_version, &mut body);
             Ok(body)
         });
         let mut reply = plan.with_read_concern(read_concern).run(&mut call).await?;

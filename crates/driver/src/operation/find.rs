@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use backfire_model::Namespace;
 
-use crate::cursor::{Cursor, CursorRules, CursorType};
+use crate::cursor::{Cursor, CursorType};
 use crate::error::Result;
 use crate::execute::Plan;
 use crate::retry::Operation;
@@ -50,15 +50,12 @@ impl Execute for FindOne {
 }
 
 async fn run(namespace: Namespace, filter: Document, mut request: Request) -> Result<Cursor> {
-    request.apply_options()?;
-    let timeout = request.scope.timeout;
-    let rules = CursorRules::new(&request.options, timeout)?;
-    let mut call = request.start(rules.first_max_time(timeout, request.options.millis("maxTimeMS")))?;
+    let (mut call, rules) = request.start_cursor(request.max_time())?;
     let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
     let Request { options, .. } = request;
     let cursor_type = rules.cursor_type;
     let Namespace { db, coll } = namespace;
-    let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |target| {
+    let plan = Plan::new(Operation::Read, db, Criteria::Read(preference), move |wire_version| {
         let mut body = doc! {"find": &coll, "filter": &filter};
         options.copy_into(&mut body, &["sort", "projection"]);
         if let Some(skip) = options.number("skip").filter(|skip| *skip > 0) {
@@ -85,7 +82,7 @@ async fn run(namespace: Namespace, filter: Document, mut request: Request) -> Re
             "allowDiskUse",
         ];
         options.copy_into(&mut body, &names);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     let reply = plan.with_read_concern(read_concern).run(&mut call).await?;

@@ -93,13 +93,12 @@ impl Change {
 }
 
 async fn run(namespace: Namespace, filter: Document, change: Change, mut request: Request) -> Result<Option<Document>> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let write_concern = request.write_concern();
     call.check_write_concern(&write_concern)?;
     let acknowledged = write_concern.is_acknowledged();
     let Request { options, .. } = request;
-    let plan = Plan::new(Operation::FindAndModify, namespace.db, Criteria::Writable, move |target| {
-        let wire_version = target.wire_version();
+    let plan = Plan::new(Operation::FindAndModify, namespace.db, Criteria::Writable, move |wire_version| {
         let since = if acknowledged { WIRE_VERSION_HINT } else { WIRE_VERSION_HINT_UNACKNOWLEDGED };
         if options.get("hint").is_some() && wire_version < since {
             return Err(DriverError::invalid_argument(format!("hint is not supported by wire version {wire_version}")));

@@ -4,7 +4,7 @@ use bson::{Bson, Document, doc};
 
 use backfire_model::Namespace;
 
-use crate::cursor::{Cursor, CursorRules};
+use crate::cursor::Cursor;
 use crate::error::{DriverError, Result};
 use crate::execute::Plan;
 use crate::retry::Operation;
@@ -94,15 +94,15 @@ async fn create(namespace: Namespace, models: Vec<IndexModel>, mut request: Requ
     if models.is_empty() {
         return Err(DriverError::invalid_argument("there must be at least one index"));
     }
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let write_concern = request.definition_write_concern();
     let Request { options, .. } = request;
     let Namespace { db, coll } = namespace;
     let indexes: Vec<_> = models.iter().map(IndexModel::to_document).collect();
-    let plan = Plan::new(Operation::PlainWrite, db, Criteria::Writable, move |target| {
+    let plan = Plan::new(Operation::PlainWrite, db, Criteria::Writable, move |wire_version| {
         let mut body = doc! {"createIndexes": &coll, "indexes": indexes.clone()};
         options.copy_into(&mut body, &["commitQuorum", "comment"]);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     plan.with_write_concern(write_concern).run(&mut call).await.map(drop)
@@ -141,14 +141,14 @@ impl Execute for DropIndexes {
 }
 
 async fn drop_indexes(namespace: Namespace, index: Bson, mut request: Request) -> Result<()> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let write_concern = request.definition_write_concern();
     let Request { options, .. } = request;
     let Namespace { db, coll } = namespace;
-    let plan = Plan::new(Operation::PlainWrite, db, Criteria::Writable, move |target| {
+    let plan = Plan::new(Operation::PlainWrite, db, Criteria::Writable, move |wire_version| {
         let mut body = doc! {"dropIndexes": &coll, "index": &index};
         options.copy_into(&mut body, &["comment"]);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     match plan.with_write_concern(write_concern).run(&mut call).await {
@@ -188,17 +188,14 @@ impl Execute for ListIndexNames {
 }
 
 async fn list(namespace: Namespace, mut request: Request) -> Result<Cursor> {
-    request.apply_options()?;
-    let timeout = request.scope.timeout;
-    let rules = CursorRules::new(&request.options, timeout)?;
-    let mut call = request.start(rules.first_max_time(timeout, request.options.millis("maxTimeMS")))?;
+    let (mut call, rules) = request.start_cursor(request.max_time())?;
     let Request { options, .. } = request;
     let Namespace { db, coll } = namespace;
     let primary = Criteria::Read(ReadPreference::default());
-    let plan = Plan::new(Operation::Read, db, primary, move |target| {
+    let plan = Plan::new(Operation::Read, db, primary, move |wire_version| {
         let mut body = doc! {"listIndexes": &coll, "cursor": cursor_field(&options)};
         options.copy_into(&mut body, &["comment"]);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     match plan.run(&mut call).await {

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::cursor::{Cursor, CursorRules};
+use crate::cursor::Cursor;
 use crate::error::Result;
 use crate::execute::Plan;
 use crate::retry::Operation;
@@ -40,7 +40,7 @@ impl Execute for ListDatabaseNames {
 }
 
 async fn list_databases(name_only: bool, mut request: Request) -> Result<Vec<Document>> {
-    let mut call = request.start_operation()?;
+    let mut call = request.start()?;
     let Request { options, .. } = request;
     let primary = Criteria::Read(ReadPreference::default());
     let plan = Plan::new(Operation::Read, "admin", primary, move |_| {
@@ -88,19 +88,16 @@ impl Execute for ListCollectionNames {
 }
 
 async fn list_collections(database: String, name_only: bool, mut request: Request) -> Result<Cursor> {
-    request.apply_options()?;
-    let timeout = request.scope.timeout;
-    let rules = CursorRules::new(&request.options, timeout)?;
-    let mut call = request.start(rules.first_max_time(timeout, request.options.millis("maxTimeMS")))?;
+    let (mut call, rules) = request.start_cursor(request.max_time())?;
     let Request { options, .. } = request;
     let primary = Criteria::Read(ReadPreference::default());
-    let plan = Plan::new(Operation::Read, database, primary, move |target| {
+    let plan = Plan::new(Operation::Read, database, primary, move |wire_version| {
         let mut body = doc! {"listCollections": 1, "cursor": cursor_field(&options)};
         if name_only {
             body.insert("nameOnly", true);
         }
         options.copy_into(&mut body, &["filter", "authorizedCollections", "comment"]);
-        add_raw_data(&options, target.wire_version(), &mut body);
+        add_raw_data(&options, wire_version, &mut body);
         Ok(body)
     });
     let reply = plan.run(&mut call).await?;

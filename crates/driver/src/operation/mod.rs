@@ -24,6 +24,7 @@ use std::time::Duration;
 use bson::Bson;
 use futures_util::future::BoxFuture;
 
+use crate::cursor::CursorRules;
 use crate::error::Result;
 use crate::execute::{Call, Scope};
 use crate::session::ClientSession;
@@ -83,17 +84,26 @@ impl Request {
     }
 
     /// Starts the operation's clock. Options that replace a default of the scope are applied first.
-    pub(crate) fn start(&mut self, max_time: MaxTime) -> Result<Call> {
+    pub(crate) fn start(&mut self) -> Result<Call> {
         self.apply_options()?;
-        Call::new(&self.scope, self.session.clone(), max_time)
+        Call::new(&self.scope, self.session.clone(), MaxTime::Operation(self.max_time()))
     }
 
-    /// Starts an operation whose `maxTimeMS` is the option of that name.
-    pub(crate) fn start_operation(&mut self) -> Result<Call> {
-        self.start(MaxTime::Operation(self.options.millis("maxTimeMS")))
+    /// Starts an operation that makes a cursor; `max_time` is what its command carries if nothing else is to be sent.
+    pub(crate) fn start_cursor(&mut self, max_time: Option<Duration>) -> Result<(Call, CursorRules)> {
+        self.apply_options()?;
+        let timeout = self.scope.timeout;
+        let rules = CursorRules::new(&self.options, timeout)?;
+        let call = Call::new(&self.scope, self.session.clone(), rules.first_max_time(timeout, max_time))?;
+        Ok((call, rules))
     }
 
-    pub(crate) fn apply_options(&mut self) -> Result<()> {
+    /// The option `maxTimeMS`.
+    pub(crate) fn max_time(&self) -> Option<Duration> {
+        self.options.millis("maxTimeMS")
+    }
+
+    fn apply_options(&mut self) -> Result<()> {
         if let Some(concern) = self.options.read_concern()? {
             self.scope.read_concern = concern;
         }

@@ -2,11 +2,10 @@
 
 use bson::Document;
 
-use crate::cursor::{Cursor, CursorRules};
+use crate::cursor::Cursor;
 use crate::error::{DriverError, Result};
 use crate::execute::Plan;
 use crate::retry::Operation;
-use crate::timeout::MaxTime;
 use crate::topology::Criteria;
 
 use super::options::options;
@@ -27,7 +26,7 @@ impl Execute for RunCommand {
     type Output = Document;
 
     async fn execute(self, mut request: Request) -> Result<Self::Output> {
-        let mut call = request.start(MaxTime::Operation(None))?;
+        let mut call = request.start()?;
         let plan = plan(self.database, self.command, &request)?;
         Ok(plan.run(&mut call).await?.document)
     }
@@ -47,13 +46,10 @@ impl Execute for RunCursorCommand {
     type Output = Cursor;
 
     async fn execute(self, mut request: Request) -> Result<Self::Output> {
-        request.apply_options()?;
         if let Some(max_time) = request.options.get("maxTimeMS").cloned() {
             request.options.set("maxAwaitTimeMS", max_time);
         }
-        let timeout = request.scope.timeout;
-        let rules = CursorRules::new(&request.options, timeout)?;
-        let mut call = request.start(rules.first_max_time(timeout, None))?;
+        let (mut call, rules) = request.start_cursor(None)?;
         let plan = plan(self.database, self.command, &request)?;
         let reply = plan.run(&mut call).await?;
         Cursor::new(call, reply, rules)

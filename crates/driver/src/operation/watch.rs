@@ -2,7 +2,7 @@
 
 use bson::{Document, doc};
 
-use crate::cursor::{Cursor, CursorRules, CursorType};
+use crate::cursor::{Cursor, CursorType};
 use crate::error::Result;
 use crate::execute::Plan;
 use crate::retry::Operation;
@@ -57,11 +57,8 @@ impl Execute for Watch {
     type Output = Cursor;
 
     async fn execute(self, mut request: Request) -> Result<Self::Output> {
-        request.apply_options()?;
         request.options.set("cursorType", CursorType::TailableAwait.name().into());
-        let timeout = request.scope.timeout;
-        let rules = CursorRules::new(&request.options, timeout)?;
-        let mut call = request.start(rules.first_max_time(timeout, None))?;
+        let (mut call, rules) = request.start_cursor(None)?;
         let (read_concern, preference) = (request.scope.read_concern.clone(), request.read_preference());
         let Request { options, .. } = request;
         let aggregate = self.into_aggregate(&options);

@@ -2,6 +2,7 @@
 
 mod server_session;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -210,6 +211,13 @@ impl ClientSession {
         {
             read_concern.insert("afterClusterTime", time);
         }
+    }
+}
+
+impl fmt::Debug for ClientSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lsid = self.0.state.lock().server_session.as_ref().map(|session| session.lsid);
+        f.debug_struct("ClientSession").field("lsid", &lsid).field("options", &self.0.options).finish_non_exhaustive()
     }
 }
 

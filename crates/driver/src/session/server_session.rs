@@ -39,6 +39,9 @@ impl ServerSession {
     }
 }
 
+/// Unused sessions that are kept; more than this many operations side by side are not served from the pool again.
+const MAX_IDLE: usize = 100_000;
+
 /// Unused sessions; the last one back is the first one out.
 #[derive(Debug, Default)]
 pub(crate) struct ServerSessionPool(Mutex<State>);
@@ -68,7 +71,8 @@ impl ServerSessionPool {
         let mut state = self.0.lock();
         let expired = state.idle.iter().take_while(|idle| idle.expires(timeout_minutes, now)).count();
         state.idle.drain(..expired);
-        if !state.closed && !session.dirty && !session.expires(timeout_minutes, now) {
+        let keep = !state.closed && !session.dirty && !session.expires(timeout_minutes, now);
+        if keep && state.idle.len() < MAX_IDLE {
             state.idle.push(session);
         }
     }

@@ -64,7 +64,8 @@ pub struct ClientSettings {
     pub socket_timeout: Duration,
     /// `serverSelectionTimeoutMS`.
     pub server_selection_timeout: Duration,
-    /// `waitQueueTimeoutMS`: the longest wait for a connection of the pool. Ignored while `timeout` is set.
+    /// `waitQueueTimeoutMS`: the longest wait for a connection of the pool; zero is no wait at all, as in Java. Ignored
+    /// while `timeout` is set.
     pub wait_queue_timeout: Duration,
     /// `heartbeatFrequencyMS`, at least 500 ms.
     pub heartbeat_frequency: Duration,

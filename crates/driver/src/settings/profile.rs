@@ -12,6 +12,9 @@ pub struct DriverProfile {
     /// One `updateMany` or `deleteMany` makes a whole bulk non-retryable (facts/client.md A5). The specification judges
     /// each command by itself.
     pub multi_write_spoils_bulk: bool,
+    /// Updates and replacements are two commands, although both are called `update` (facts/client.md A5). The
+    /// specification puts them into one.
+    pub replace_is_own_command: bool,
     /// A write whose very first connection breaks in its handshake is tried again (facts/client.md A10). Java 5.4
     /// raises the error.
     pub retries_first_handshake_error: bool,
@@ -37,6 +40,7 @@ impl DriverProfile {
         name: "java-5.4",
         client_backpressure: false,
         multi_write_spoils_bulk: true,
+        replace_is_own_command: true,
         retries_first_handshake_error: false,
         reselection_timeout_wins: false,
         handshake_is_rtt_sample: true,
@@ -56,6 +60,7 @@ impl DriverProfile {
     pub const SPECIFICATION: Self = Self {
         name: "specification",
         multi_write_spoils_bulk: false,
+        replace_is_own_command: false,
         reselection_timeout_wins: true,
         handshake_is_rtt_sample: false,
         ..Self::JAVA_5_14

@@ -9,7 +9,13 @@ use crate::connection::ReadLimit;
 use crate::connection::handshake::OpenLimits;
 use crate::error::{DriverError, Result};
 use crate::pool::CheckOutLimits;
-use crate::settings::ClientSettings;
+use crate::settings::{ClientSettings, limit};
+
+/// The moment that is `duration` after `start`. A duration so long that there is no such moment is a century.
+pub(crate) fn later(start: Instant, duration: Duration) -> Instant {
+    const CENTURY: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+    start.checked_add(duration).unwrap_or_else(|| start + CENTURY)
+}
 
 /// What `maxTimeMS` a command carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +35,7 @@ pub(crate) struct OperationClock {
     timeout: Option<Duration>,
     deadline: Option<Instant>,
     /// Ends server selection and check-out of the running attempt.
-    selection_until: Option<Instant>,
+    selection_until: Instant,
     /// Of the selected server.
     min_round_trip: Duration,
     max_time: MaxTime,
@@ -38,14 +44,15 @@ pub(crate) struct OperationClock {
 impl OperationClock {
     pub(crate) fn start(timeout: Option<Duration>, max_time: MaxTime) -> Self {
         let mut clock =
-            Self { timeout, deadline: None, selection_until: None, min_round_trip: Duration::ZERO, max_time };
+            Self { timeout, deadline: None, selection_until: Instant::now(), min_round_trip: Duration::ZERO, max_time };
         clock.restart();
         clock
     }
 
     /// Gives the whole `timeoutMS` again: for the next call on a cursor.
     pub(crate) fn restart(&mut self) {
-        self.deadline = self.timeout.filter(|timeout| !timeout.is_zero()).map(|timeout| Instant::now() + timeout);
+        let timeout = self.timeout.and_then(limit);
+        self.deadline = timeout.map(|timeout| later(Instant::now(), timeout));
     }
 
     /// Another `timeoutMS` from now on.
@@ -69,9 +76,9 @@ impl OperationClock {
     }
 
     /// Begins an attempt: from now on server selection and check-out share one limit. Returns it.
-    pub(crate) fn begin_selection(&mut self, settings: &ClientSettings) -> Option<Instant> {
-        let until = Instant::now() + settings.server_selection_timeout;
-        self.selection_until = Some(self.deadline.map_or(until, |deadline| deadline.min(until)));
+    pub(crate) fn begin_selection(&mut self, settings: &ClientSettings) -> Instant {
+        let until = later(Instant::now(), settings.server_selection_timeout);
+        self.selection_until = self.deadline.map_or(until, |deadline| deadline.min(until));
         self.selection_until
     }
 
@@ -80,16 +87,16 @@ impl OperationClock {
         if self.timeout.is_none() {
             let read = ReadLimit::silence(settings.socket_timeout);
             return CheckOutLimits {
-                wait_until: Some(Instant::now() + settings.wait_queue_timeout),
+                wait_until: later(Instant::now(), settings.wait_queue_timeout),
                 is_operation_deadline: false,
                 open: OpenLimits { connect: settings.connect_timeout, read, deadline: None },
             };
         }
-        let read = self.selection_until.map_or(ReadLimit::Unlimited, ReadLimit::Deadline);
+        let read = ReadLimit::Deadline(self.selection_until);
         CheckOutLimits {
             wait_until: self.selection_until,
             is_operation_deadline: true,
-            open: OpenLimits { connect: settings.connect_timeout, read, deadline: self.selection_until },
+            open: OpenLimits { connect: settings.connect_timeout, read, deadline: Some(self.selection_until) },
         }
     }
 
@@ -168,6 +175,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_time_without_end_is_a_century() {
+        let now = Instant::now();
+        assert_eq!(later(now, MS), now + MS);
+        assert!(later(now, Duration::MAX) > now + Duration::from_secs(3_000_000_000));
+        assert!(OperationClock::start(Some(Duration::MAX), MaxTime::Operation(None)).max_time_ms().is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn each_timeout_has_its_read_limit() {
         let limit = |timeout: Option<Duration>| {
             OperationClock::start(timeout, MaxTime::Operation(None)).read_limit(&settings())
@@ -192,7 +207,7 @@ mod tests {
         let settings = ClientSettings { server_selection_timeout: 50 * MS, ..settings() };
         for (timeout, expected) in [(None, 50), (Some(20), 20), (Some(0), 50), (Some(90), 50)] {
             let mut clock = OperationClock::start(timeout.map(Duration::from_millis), MaxTime::Omitted);
-            assert_eq!(clock.begin_selection(&settings), Some(Instant::now() + expected * MS), "{timeout:?}");
+            assert_eq!(clock.begin_selection(&settings), Instant::now() + expected * MS, "{timeout:?}");
         }
     }
 }

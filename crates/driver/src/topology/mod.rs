@@ -25,9 +25,11 @@ use crate::events::{Event, Listener, TopologyEvent};
 use crate::pool::{CheckOutError, CheckOutLimits, Pool, PooledConnection};
 use crate::random::Random;
 use crate::settings::{ClientSettings, ServerAddress};
+use crate::timeout::later;
 
 pub use description::{ServerDescription, TopologyDescription, TopologyType};
 use monitor::{Monitor, Signals};
+use rtt::RttSampler;
 pub(crate) use selection::Criteria;
 use selection::{SelectionRules, suitable};
 
@@ -60,6 +62,7 @@ pub(crate) struct Server {
     address: ServerAddress,
     pool: Arc<Pool>,
     signals: Arc<Signals>,
+    rtt: Arc<RttSampler>,
     operations: AtomicUsize,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
@@ -78,7 +81,7 @@ impl Server {
     }
 }
 
-/// A server that was chosen for one attempt, with what its description said at that moment.
+/// A server that was chosen for one attempt, with what was known of it at that moment.
 pub(crate) struct Selected {
     pub(crate) server: Arc<Server>,
     pub(crate) server_type: ServerType,
@@ -89,12 +92,7 @@ pub(crate) struct Selected {
 impl Selected {
     fn new(server: Arc<Server>, description: &ServerDescription, topology_type: TopologyType) -> Self {
         server.operations.fetch_add(1, Ordering::Relaxed);
-        Self {
-            server,
-            server_type: description.server_type(),
-            topology_type,
-            min_round_trip: description.min_round_trip(),
-        }
+        Self { server_type: description.server_type(), topology_type, min_round_trip: server.rtt.minimum(), server }
     }
 }
 
@@ -151,7 +149,7 @@ impl Topology {
         };
         let (pool, maintenance) =
             Pool::start(address.clone(), self.settings.clone(), self.listener.clone(), self.opener.clone(), failed);
-        let signals = Arc::new(Signals::new());
+        let (signals, rtt) = (Arc::new(Signals::new()), Arc::<RttSampler>::default());
         let monitor = Monitor {
             topology: self.me.clone(),
             settings: self.settings.clone(),
@@ -159,12 +157,14 @@ impl Topology {
             opener: self.opener.clone(),
             address: address.clone(),
             signals: signals.clone(),
+            rtt: rtt.clone(),
         };
         let monitoring = tokio::spawn(monitor::run(monitor));
         Arc::new(Server {
             address: address.clone(),
             pool,
             signals,
+            rtt,
             operations: AtomicUsize::new(0),
             tasks: Mutex::new(vec![maintenance, monitoring]),
         })
@@ -192,8 +192,8 @@ impl Topology {
     /// Waits for a server that suits; asks the monitors to look as long as there is none.
     ///
     /// # Errors
-    /// When none appears until `deadline`, when driver and servers cannot talk, when the topology is closed.
-    pub(crate) async fn select(&self, criteria: &Criteria, deadline: Option<Instant>) -> Result<Selected> {
+    /// When none appears in time, when driver and servers cannot talk, when the topology is closed.
+    pub(crate) async fn select(&self, criteria: &Criteria, until: Instant) -> Result<Selected> {
         let rules = SelectionRules {
             local_threshold: self.settings.local_threshold,
             heartbeat_frequency: self.settings.heartbeat_frequency,
@@ -213,13 +213,12 @@ impl Topology {
             }
             let servers: Vec<_> = self.state.lock().servers.values().cloned().collect();
             servers.iter().for_each(|server| server.signals.request_check());
-            let wait_until = match deadline {
-                Some(deadline) if Instant::now() >= deadline => return Err(self.no_server(criteria, &description)),
-                Some(deadline) => deadline.min(Instant::now() + self.settings.min_heartbeat_frequency),
-                None => Instant::now() + self.settings.min_heartbeat_frequency,
-            };
+            if Instant::now() >= until {
+                return Err(self.no_server(criteria, &description));
+            }
+            let ask_again = later(Instant::now(), self.settings.min_heartbeat_frequency);
             // A change, or time to ask again: either way, look.
-            let _ = timeout_at(wait_until, changes.changed()).await;
+            let _ = timeout_at(until.min(ask_again), changes.changed()).await;
         }
     }
 

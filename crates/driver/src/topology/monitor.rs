@@ -54,6 +54,7 @@ pub(super) struct Monitor {
     pub(super) opener: Arc<Opener>,
     pub(super) address: ServerAddress,
     pub(super) signals: Arc<Signals>,
+    pub(super) rtt: Arc<RttSampler>,
 }
 
 impl Monitor {
@@ -80,16 +81,18 @@ impl Drop for AbortOnDrop {
 /// The monitor's state between checks.
 struct Checker {
     monitor: Monitor,
-    rtt: Arc<RttSampler>,
     connection: Option<Connection>,
     /// The last good answer on this connection's server.
     hello: Option<HelloReply>,
+    /// The server was asked to wait until there is news, and answered at once without any. Asking such a server again
+    /// at once would never end.
+    told_nothing: bool,
 }
 
 /// Checks the server until the task is aborted or the topology is gone.
 pub(super) async fn run(monitor: Monitor) {
     let mut cancel = monitor.signals.cancel.subscribe();
-    let mut checker = Checker { monitor, rtt: Arc::new(RttSampler::default()), connection: None, hello: None };
+    let mut checker = Checker { monitor, connection: None, hello: None, told_nothing: false };
     let mut rtt_task: Option<AbortOnDrop> = None;
     let mut was_known = false;
     loop {
@@ -125,7 +128,8 @@ pub(super) async fn run(monitor: Monitor) {
             rtt_task = Some(AbortOnDrop(tokio::spawn(checker.measure_round_trips())));
         }
         let more_to_come = checker.connection.as_ref().is_some_and(Connection::more_to_come);
-        if !(streams || more_to_come || lost_by_network) {
+        let goes_on = (streams || more_to_come) && !checker.told_nothing;
+        if !(goes_on || lost_by_network) {
             checker.monitor.wait_for_next().await;
             if cancel.has_changed().unwrap_or(false) {
                 cancel.mark_unchanged();
@@ -156,18 +160,21 @@ impl Checker {
             Ok((reply, sample)) => {
                 let duration = started.elapsed();
                 if let Some(sample) = sample {
-                    self.rtt.add(sample);
+                    self.monitor.rtt.add(sample);
                 }
                 let hello = HelloReply::from_document(&reply);
+                let known = self.hello.as_ref().and_then(|hello| hello.topology_version);
+                self.told_nothing = awaited && duration.is_zero() && known == hello.topology_version;
                 self.emit(TopologyEvent::HeartbeatSucceeded { address: address.clone(), awaited, reply, duration });
                 self.hello = Some(hello.clone());
-                let (average, minimum) = (self.rtt.average(), self.rtt.minimum());
+                let (average, minimum) = (self.monitor.rtt.average(), self.monitor.rtt.minimum());
                 Ok(ServerDescription::answered(address, hello, average, minimum, Instant::now()))
             }
             Err(error) => {
                 self.connection = None;
                 self.hello = None;
-                self.rtt.reset();
+                self.told_nothing = false;
+                self.monitor.rtt.reset();
                 let duration = started.elapsed();
                 self.emit(TopologyEvent::HeartbeatFailed { address, awaited, error: error.clone(), duration });
                 Err(error)
@@ -185,7 +192,7 @@ impl Checker {
         let settings = &self.monitor.settings;
         let mut limit = settings.connect_timeout;
         if awaited && !limit.is_zero() {
-            limit += settings.heartbeat_frequency;
+            limit = limit.saturating_add(settings.heartbeat_frequency);
         }
         let limit = ReadLimit::silence(limit);
         let started = Instant::now();
@@ -212,7 +219,7 @@ impl Checker {
     /// The task that measures round trips on its own connection while answers are awaited. It never touches the
     /// topology.
     fn measure_round_trips(&self) -> impl Future<Output = ()> + Send + 'static {
-        let (rtt, settings) = (self.rtt.clone(), self.monitor.settings.clone());
+        let (rtt, settings) = (self.monitor.rtt.clone(), self.monitor.settings.clone());
         let (opener, address) = (self.monitor.opener.clone(), self.monitor.address.clone());
         async move {
             let mut connection: Option<Connection> = None;

@@ -71,7 +71,7 @@ fn by_preference<'a>(
     rules: SelectionRules,
 ) -> Result<Vec<&'a ServerDescription>> {
     if let Some(staleness) = preference.max_staleness {
-        let least = SMALLEST_MAX_STALENESS.max(rules.heartbeat_frequency + IDLE_WRITE_PERIOD);
+        let least = SMALLEST_MAX_STALENESS.max(rules.heartbeat_frequency.saturating_add(IDLE_WRITE_PERIOD));
         if staleness < least {
             return Err(DriverError::invalid_argument(format!(
                 "maxStalenessSeconds must be at least {} here, not {}",
@@ -119,12 +119,13 @@ fn staleness_ms(topology: &TopologyDescription, server: &ServerDescription, rule
     match topology.primary() {
         Some(primary) => {
             let updated_later_ms = signed_millis_between(primary.last_update, server.last_update);
-            updated_later_ms + (last_write(primary) - last_write(server)) + heartbeat_ms
+            let behind_ms = last_write(primary).saturating_sub(last_write(server));
+            updated_later_ms.saturating_add(behind_ms).saturating_add(heartbeat_ms)
         }
         None => {
             let secondaries = topology.servers().filter(|server| server.server_type == ServerType::RsSecondary);
             let newest = secondaries.map(last_write).max().unwrap_or(0);
-            newest - last_write(server) + heartbeat_ms
+            newest.saturating_sub(last_write(server)).saturating_add(heartbeat_ms)
         }
     }
 }
@@ -154,7 +155,7 @@ fn is_fresh(
 fn within_latency_window(candidates: Vec<&ServerDescription>, threshold: Duration) -> Vec<&ServerDescription> {
     let round_trip = |server: &ServerDescription| server.round_trip.unwrap_or(Duration::ZERO);
     let Some(nearest) = candidates.iter().map(|server| round_trip(server)).min() else { return candidates };
-    candidates.into_iter().filter(|server| round_trip(server) <= nearest + threshold).collect()
+    candidates.into_iter().filter(|server| round_trip(server) <= nearest.saturating_add(threshold)).collect()
 }
 
 #[cfg(test)]

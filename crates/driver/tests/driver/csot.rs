@@ -104,9 +104,9 @@ async fn the_handshake_of_the_measuring_connection_is_a_sample_in_java_only() {
         let settings =
             ClientSettings { profile, heartbeat_frequency: 2000 * MS, min_pool_size: 1, ..with_timeout(500) };
         let coll = collection(&fake, settings);
-        tokio::time::sleep(2500 * MS).await;
+        // Before the first measurement, at 2.2 s.
+        tokio::time::sleep(1500 * MS).await;
         coll.insert_one(doc! {}).await.unwrap();
-        // The description that counts is as old as the last heartbeat, at 2.2 s.
         assert_eq!(max_times(&fake), [Some(left)], "{}", profile.name);
     }
 }
@@ -252,8 +252,8 @@ async fn options_that_contradict_each_other_are_refused() {
     let coll = collection(&fake, Fake::settings());
     let iteration = TimeoutMode::Iteration;
     let out = || [doc! {"$out": "d"}];
-    let refused = |result: Result<_, DriverError>| {
-        let error: DriverError = result.map(|_: backfire_driver::Cursor| ()).unwrap_err();
+    let refused = |result: Result<backfire_driver::Cursor, DriverError>| {
+        let error = result.unwrap_err();
         assert_eq!(error.java_class(), "IllegalArgumentException", "{error}");
     };
     refused(coll.find(doc! {}).timeout_mode(iteration).await);
@@ -309,4 +309,26 @@ async fn a_command_cursor_keeps_the_users_max_time_for_get_more() {
     assert!(documents.is_empty());
     assert_eq!(max_times(&fake), [Some(200), Some(300)]);
     assert_eq!(fake.seen()[1].command.get_i32("batchSize").unwrap(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_fails_in_no_time_does_not_stop_the_clock() {
+    let fake = Fake::single(streaming_primary());
+    let retryable = with(error(10107, "x", &["RetryableWriteError"]), doc! {"topologyVersion": topology_version(1)});
+    fake.script(vec![Step::Reply(retryable); 1000]);
+    let error = collection(&fake, with_timeout(100)).insert_one(doc! {}).await.unwrap_err();
+    assert_eq!((error.is_operation_timeout(), fake.now_ms()), (true, 100));
+    let seen = fake.seen();
+    assert!(seen.iter().all(|send| (send.lsid(), send.txn()) == (seen[0].lsid(), Some(1))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_no_bytes_is_given_up_in_time() {
+    let fake = Fake::single(primary());
+    let coll = collection(&fake, with_timeout(300));
+    fake.script([Step::ReplyAndGoDeaf(ok())]);
+    coll.insert_one(doc! {}).await.unwrap();
+    let error = coll.insert_one(doc! {"pad": "x".repeat(2 * PIPE_BYTES)}).await.unwrap_err();
+    assert_eq!((error.is_operation_timeout(), fake.now_ms()), (true, 300));
+    assert_eq!(error.cause().unwrap().java_class(), "MongoSocketWriteException");
 }

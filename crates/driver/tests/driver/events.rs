@@ -85,12 +85,14 @@ async fn a_start_holds_all_that_identifies_a_send() {
 async fn a_start_comes_before_the_bytes() {
     let fake = Fake::single(primary());
     let db = fake.client(Fake::settings()).database("db");
+    fake.script([Step::ReplyAndGoDeaf(ok())]);
     db.run_command(doc! {"ping": 1}).await.unwrap();
-    // The next send cannot even begin: its pipe is full of nothing but silence until the listener was told.
-    fake.script([Step::Stall]);
-    let told = tokio::time::timeout(Duration::from_millis(1), db.run_command(doc! {"ping": 2}).into_future()).await;
-    assert!(told.is_err());
+    // The bytes of the next command never leave: its connection takes no more of them.
+    let large = doc! {"ping": 1, "pad": "x".repeat(2 * PIPE_BYTES)};
+    let stuck = tokio::time::timeout(Duration::from_millis(1), db.run_command(large).into_future()).await;
+    assert!(stuck.is_err());
     assert_eq!(story(&fake), ["+ping 1", "=ping", "+ping 1"]);
+    assert_eq!(fake.seen().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -20,6 +20,9 @@ use backfire_driver::{Client, ClientSettings, Connector, Event, ServerAddress, S
 use backfire_wire::op_query::{OpReply, ReplyFlags};
 use backfire_wire::{Compressor, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, OpQuery, compression};
 
+/// What a pipe holds before its writer has to wait.
+pub const PIPE_BYTES: usize = 64 * 1024;
+
 /// What the server does with a command.
 #[derive(Debug, Clone)]
 pub enum Step {
@@ -29,6 +32,10 @@ pub enum Step {
     ReplyAfter(u64, Document),
     /// Never answers; the connection stays open.
     Stall,
+    /// Answers, and never reads from the connection again.
+    ReplyAndGoDeaf(Document),
+    /// Answers with these bytes, whatever they are.
+    Raw(Vec<u8>),
     /// Closes the connection.
     Reset,
 }
@@ -71,6 +78,8 @@ pub enum Mood {
     HelloStalls,
     /// Closes the connection on `hello`.
     HelloResets,
+    /// Answers an awaitable `hello` at once.
+    NeverWaits,
     /// Refuses connections.
     Refuses,
     /// Never completes a connection.
@@ -281,6 +290,7 @@ impl Fake {
             let compressed = compressor.is_some();
             let seen = Seen { at_ms, node, connection, name: name.clone(), command, compressed, is_query };
             let latency_ms = self.node(address.host(), |node| node.latency_ms);
+            let mut deaf = false;
             let reply = if matches!(name.as_str(), "hello" | "isMaster") && !seen.command.contains_key("lsid") {
                 self.answer_hello(address, &seen).await?
             } else {
@@ -299,11 +309,22 @@ impl Fake {
                         while stream.read_buf(&mut buffer).await? > 0 {}
                         return Ok(());
                     }
+                    Step::ReplyAndGoDeaf(reply) => {
+                        deaf = true;
+                        reply
+                    }
+                    Step::Raw(bytes) => {
+                        stream.write_all(&bytes).await?;
+                        continue;
+                    }
                     Step::Reset => return Err(io::ErrorKind::ConnectionReset.into()),
                 }
             };
             sleep(Duration::from_millis(latency_ms)).await;
             stream.write_all(&encode_reply(&reply, request_id, is_query, compressor)).await?;
+            if deaf {
+                std::future::pending::<()>().await;
+            }
         }
     }
 
@@ -313,13 +334,13 @@ impl Fake {
         match mood {
             Mood::HelloStalls => std::future::pending().await,
             Mood::HelloResets => return Err(io::ErrorKind::ConnectionReset.into()),
-            Mood::Well | Mood::Refuses | Mood::ConnectHangs => {}
+            Mood::Well | Mood::NeverWaits | Mood::Refuses | Mood::ConnectHangs => {}
         }
         if let (Ok(known), Ok(wait_ms)) =
             (seen.command.get_document("topologyVersion"), seen.command.get_i64("maxAwaitTimeMS"))
         {
             let same = self.node(address.host(), |node| node.hello.get_document("topologyVersion").ok() == Some(known));
-            if same {
+            if same && mood != Mood::NeverWaits {
                 let _ = timeout(Duration::from_millis(wait_ms as u64), changed.notified()).await;
             }
         }
@@ -343,9 +364,9 @@ impl Connector for Fake {
             match mood {
                 Mood::Refuses => return Err(io::ErrorKind::ConnectionRefused.into()),
                 Mood::ConnectHangs => std::future::pending().await,
-                Mood::Well | Mood::HelloStalls | Mood::HelloResets => {}
+                Mood::Well | Mood::NeverWaits | Mood::HelloStalls | Mood::HelloResets => {}
             }
-            let (ours, theirs) = duplex(1 << 20);
+            let (ours, theirs) = duplex(PIPE_BYTES);
             let connection = {
                 let mut state = fake.0.lock();
                 state.connections += 1;

@@ -5,6 +5,7 @@ mod fake;
 mod csot;
 mod events;
 mod handshake;
+mod hostile;
 mod operations;
 mod pool;
 mod retry;

@@ -332,7 +332,7 @@ async fn cursors_ask_for_more_and_are_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_reply_that_is_no_cursor_is_an_error_of_the_client() {
     let (_, _, db, _) = fixture();
-    let error = db.run_cursor_command(doc! {"ping": 1}).await.map(|_| ()).unwrap_err();
+    let error = db.run_cursor_command(doc! {"ping": 1}).await.unwrap_err();
     assert!(error.is_client_side(), "{error}");
     assert!(db.run_command(doc! {}).await.is_err());
 }
@@ -445,6 +445,25 @@ async fn writes_over_several_collections() {
     let error = client.bulk_write(models()).await.unwrap_err();
     assert!(error.has_label("RetryableWriteError") && error.is_client_side());
     assert_eq!((fake.seen()[1].txn(), fake.seen()[2].txn()), (Some(2), Some(2)));
+
+    // A write concern that a resend may mend; if it does not, the write is done all the same.
+    let met = || {
+        let counts = doc! {"nErrors": 0, "nInserted": 1, "nMatched": 0, "nModified": 0, "nUpserted": 0, "nDeleted": 0};
+        with(cursor(0, vec![]), counts)
+    };
+    let unmet = || {
+        let concern = doc! {"code": 91, "errmsg": "x"};
+        Step::Reply(with(met(), doc! {"writeConcernError": concern, "errorLabels": ["RetryableWriteError"]}))
+    };
+    let before = fake.seen().len();
+    fake.script([unmet(), Step::Reply(met())]);
+    assert_eq!(client.bulk_write(models()).await.unwrap().inserted_count, 1);
+    fake.script([unmet(), unmet()]);
+    let error = client.bulk_write(models()).await.unwrap_err();
+    let ErrorKind::ClientBulkWrite(failure) = error.kind() else { panic!("{error}") };
+    assert_eq!(failure.write_concern_errors[0].code, 91);
+    assert_eq!(failure.partial_result.as_ref().unwrap().inserted_count, 1);
+    assert_eq!(fake.seen().len() - before, 4);
 
     let unacknowledged = WriteConcern::members(0);
     let refused = client.bulk_write(models()).write_concern(&unacknowledged).await.unwrap_err();

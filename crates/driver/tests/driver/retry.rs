@@ -159,6 +159,22 @@ async fn one_multi_write_spoils_a_bulk_in_java_only() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn updates_and_replacements_are_two_commands_in_java_only() {
+    let models = || {
+        [
+            BulkWriteModel::replace_one(doc! {"_id": 1}, doc! {"x": 1}),
+            BulkWriteModel::update_one(doc! {"_id": 2}, doc! {"$set": {"x": 1}}),
+        ]
+    };
+    for (profile, commands) in [(DriverProfile::JAVA_5_4, 2), (DriverProfile::SPECIFICATION, 1)] {
+        let fake = Fake::single(primary());
+        let settings = ClientSettings { profile, ..Fake::settings() };
+        let result = collection(&fake, settings).bulk_write(models()).await.unwrap();
+        assert_eq!((fake.seen().len(), result.matched_count), (commands, 2), "{}", profile.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_bulk_has_two_sends_for_each_command_and_stops_where_it_is_stuck() {
     let models = || {
         [
@@ -182,6 +198,7 @@ async fn a_bulk_has_two_sends_for_each_command_and_stops_where_it_is_stuck() {
     fake.script([good, Step::Stall, Step::Stall]);
     let error = collection(&fake, with_socket_timeout()).bulk_write(models()).await.unwrap_err();
     assert_eq!(error.java_class(), "MongoSocketReadTimeoutException");
+    assert_eq!(error.bulk_result().unwrap().inserted_count, 1);
     assert_eq!(sends(&fake), expected(&[("insert", 0, 1), ("update", 0, 2), ("update", 5000, 2)]));
 }
 
@@ -259,6 +276,21 @@ async fn a_frozen_server_gets_fewer_sends() {
     assert_eq!(first.java_class(), "MongoSocketReadTimeoutException");
     assert_eq!(second.java_class(), "MongoTimeoutException");
     assert_eq!(fake.seen().len(), 2, "one good, one stalled, no resend");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_frozen_server_gets_a_send_for_each_idle_connection() {
+    // facts/client.md A4.8: with minPoolSize 4, 4 sends over 3 executions.
+    let fake = Fake::single(primary());
+    let settings = ClientSettings { socket_timeout: Duration::from_secs(1), min_pool_size: 4, ..Fake::settings() };
+    let coll = collection(&fake, settings);
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    fake.mood("a", Mood::HelloStalls);
+    fake.script(vec![Step::Stall; 10]);
+    for _ in 0..3 {
+        assert!(coll.insert_one(doc! {"x": 1}).await.is_err());
+    }
+    assert_eq!(fake.seen().len(), 4);
 }
 
 #[tokio::test(start_paused = true)]

@@ -225,3 +225,13 @@ async fn the_same_seed_gives_the_same_story() {
     };
     assert_eq!(without_instants(one), without_instants(two));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_waits_is_not_asked_without_end() {
+    let fake = Fake::single(streaming_primary());
+    fake.mood("a", Mood::NeverWaits);
+    let client = fake.client(Fake::settings());
+    sleep_ms(25_000).await;
+    assert!(client.topology().primary().is_some());
+    assert!(fake.hellos().len() < 20, "{}", fake.hellos().len());
+}

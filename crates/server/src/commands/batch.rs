@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Reply, Run};
 use crate::cursors::{Cursor, DocumentSource, Step};
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::pipeline::Failed;
 use crate::storage::Value;
@@ -40,46 +40,101 @@ pub struct Batch {
     pub at_end: bool,
 }
 
+/// Documents that are read one after another.
+#[derive(Debug)]
+struct Filling {
+    batch: Batch,
+    limit: usize,
+    size_bytes: usize,
+}
+
+impl Filling {
+    fn new(limit: usize) -> Self {
+        let batch = Batch { documents: RawArrayBuf::new(), count: 0, at_end: false };
+        Self { batch, limit, size_bytes: 0 }
+    }
+
+    /// Takes the result of one step in. False when the batch is complete; a document that does not fit goes into
+    /// `pushed_back`.
+    fn take(&mut self, step: Step<Value>, pushed_back: &mut Option<Value>) -> bool {
+        match step {
+            Step::Nothing => {}
+            Step::End => {
+                self.batch.at_end = true;
+                return false;
+            }
+            Step::Found(value) => {
+                self.size_bytes += value.len();
+                if self.size_bytes > BATCH_MAX_BYTES && self.batch.count > 0 {
+                    *pushed_back = Some(value);
+                    return false;
+                }
+                self.batch.documents.push(RawBsonRef::Document(raw(&value)));
+                self.batch.count += 1;
+            }
+        }
+        self.batch.count < self.limit
+    }
+}
+
 /// Reads up to `limit` documents, as many as fit into one reply.
 ///
 /// # Errors
 /// Those of the source, and of an interrupt.
 pub async fn read(
     run: &Run<'_>,
-    source: &mut dyn DocumentSource,
+    source: &mut Box<dyn DocumentSource>,
     pushed_back: &mut Option<Value>,
     limit: usize,
 ) -> Result<Batch> {
-    let mut batch = Batch { documents: RawArrayBuf::new(), count: 0, at_end: false };
-    let (mut size, mut steps) = (0, 0);
-    while batch.count < limit {
-        let step = match pushed_back.take() {
-            Some(value) => Step::Found(value),
-            None => source.step()?,
-        };
+    source.begin(run.op);
+    let mut filling = Filling::new(limit);
+    if limit == 0 {
+        return Ok(filling.batch);
+    }
+    if let Some(value) = pushed_back.take()
+        && !filling.take(Step::Found(value), pushed_back)
+    {
+        return Ok(filling.batch);
+    }
+    if source.is_long() {
+        return read_on_a_thread(source, pushed_back, filling).await;
+    }
+    let mut steps = 0;
+    while filling.take(source.step()?, pushed_back) {
         steps += 1;
         if steps % CHECK_EVERY == 0 {
             run.op.check_interrupt()?;
             run.op.view().yields += 1;
             tokio::task::yield_now().await;
         }
-        let value = match step {
-            Step::Found(value) => value,
-            Step::Nothing => continue,
-            Step::End => {
-                batch.at_end = true;
-                break;
+    }
+    Ok(filling.batch)
+}
+
+/// Reads where it does not keep other operations waiting. The source looks for interrupts by itself.
+async fn read_on_a_thread(
+    source: &mut Box<dyn DocumentSource>,
+    pushed_back: &mut Option<Value>,
+    mut filling: Filling,
+) -> Result<Batch> {
+    let mut moved = std::mem::replace(source, crate::cursors::from_list(Vec::new()));
+    let reading = tokio::task::spawn_blocking(move || {
+        let mut left_over = None;
+        let result = loop {
+            match moved.step().map(|step| filling.take(step, &mut left_over)) {
+                Ok(true) => {}
+                Ok(false) => break Ok(filling.batch),
+                Err(error) => break Err(error),
             }
         };
-        size += value.len();
-        if size > BATCH_MAX_BYTES && batch.count > 0 {
-            *pushed_back = Some(value);
-            break;
-        }
-        batch.documents.push(RawBsonRef::Document(raw(&value)));
-        batch.count += 1;
-    }
-    Ok(batch)
+        (moved, left_over, result)
+    });
+    let (moved, left_over, result) =
+        reading.await.map_err(|error| CommandError::new(8, format!("the pipeline ended unexpectedly: {error}")))?;
+    *source = moved;
+    *pushed_back = left_over;
+    result
 }
 
 /// Answers with the first batch of `source`, and keeps a cursor for the rest.
@@ -97,10 +152,10 @@ pub async fn first(
 ) -> Result<Reply, Failed> {
     let mut pushed_back = None;
     let limit = batch_size.unwrap_or(FIRST_BATCH_DEFAULT);
-    let mut batch = read(run, &mut *source, &mut pushed_back, limit).await?;
+    let mut batch = read(run, &mut source, &mut pushed_back, limit).await?;
     if !batch.at_end && !single_batch && limit > 0 && pushed_back.is_none() {
         // Look whether there is anything left, so that no cursor is kept for nothing.
-        let more = read(run, &mut *source, &mut pushed_back, 1).await?;
+        let more = read(run, &mut source, &mut pushed_back, 1).await?;
         pushed_back =
             more.documents.into_iter().next().and_then(Result::ok).and_then(RawBsonRef::as_document).map(value);
         batch.at_end = more.at_end;

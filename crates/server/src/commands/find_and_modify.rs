@@ -91,7 +91,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
     }
     let (query, fields, sort, collation) = (object("query")?, object("fields")?, object("sort")?, object("collation")?);
     let variables = object("let")?;
-    context.collation = if collation.is_empty() { None } else { Collation::parse(&collation)? };
+    context = context.with_collation(if collation.is_empty() { None } else { Collation::parse(&collation)? });
     idl::define_variables(&mut context, (&variables).into())?;
     let array_filters: Vec<Document> = match request.get("arrayFilters").and_then(View::as_array) {
         Some(filters) => filters.iter().filter_map(View::as_document).map(|filter| filter.to_document()).collect::<Result<_>>()?,
@@ -121,7 +121,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
         ns,
         matcher: Arc::new(Matcher::parse(&to_raw(&query)?, &context)?),
         update: parsed,
-        sort: if sort.is_empty() { None } else { Some(Sort::parse(&to_raw(&sort)?, context.collation.clone())?) },
+        sort: if sort.is_empty() { None } else { Some(Sort::parse(&to_raw(&sort)?, context.collation().cloned())?) },
         projection: Projection::parse(&to_raw(&fields)?, &context)?,
         hint: Hint::parse(request.get("hint"))?,
         return_new,

@@ -73,7 +73,7 @@ impl Invocation for GetMore {
                 return Err(CommandError::new(code as i32, text).into());
             }
             let limit = self.batch_size.unwrap_or(usize::MAX);
-            let read = batch::read(&run, &mut *cursor.source, &mut cursor.pushed_back, limit).await;
+            let read = batch::read(&run, &mut cursor.source, &mut cursor.pushed_back, limit).await;
             let batch = match read {
                 Ok(batch) => batch,
                 Err(error) => {

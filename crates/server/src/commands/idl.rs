@@ -1,6 +1,8 @@
 //! Errors and helpers of the generated command parsers: which fields a command has and of which type.
 
-use crate::aggregate::expression::{Expression, Frame, Globals, Scope};
+use bson::Bson;
+
+use crate::aggregate::expression::{Expression, Frame, Scope};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::query::QueryContext;
@@ -145,18 +147,14 @@ pub fn is_generic(name: &str) -> bool {
 /// # Errors
 /// Those of the names and of the expressions.
 pub fn define_variables(context: &mut QueryContext, variables: DocView<'_>) -> Result<()> {
-    let globals = Globals::new(context.now, context.cluster_time, context.collation.clone(), context.seed);
-    let mut slots = Vec::new();
+    let globals = context.globals();
+    let mut values = Vec::new();
     for (name, value) in variables.iter() {
-        crate::aggregate::expression::variables::check_write(name)?;
         // Each is computed before any of them is known: they cannot use each other.
         let expression = Expression::parse(value, &Scope::default())?;
         let empty = bson::Document::new();
-        slots.push((name.to_owned(), expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?));
+        let value = expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
+        values.push((name.to_owned(), value.unwrap_or(Bson::Undefined)));
     }
-    for (name, value) in slots {
-        context.scope.define(&name);
-        context.slots.push(value);
-    }
-    Ok(())
+    values.into_iter().try_for_each(|(name, value)| context.bind(&name, value))
 }

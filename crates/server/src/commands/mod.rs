@@ -220,6 +220,7 @@ macro_rules! commands {
 }
 
 commands! {
+    aggregate,
     build_info,
     configure_fail_point,
     connection_status,

@@ -25,7 +25,7 @@ impl ElementMatch {
         let View::Array(array) = value? else { return None };
         array.iter().position(|element| match self {
             Self::Object(filter) => {
-                element.as_object().is_some_and(|object| filter.matches(object, &mut None).unwrap_or(false))
+                element.as_object().is_some_and(|object| filter.matches(object, &[], &mut None).unwrap_or(false))
             }
             Self::Value(tests) => tests.iter().all(|test| test.matches_value(element)),
         })

@@ -19,7 +19,7 @@ pub enum Predicate {
     /// One of these values, in order. A missing field counts as null.
     Points(Vec<Bson>),
     /// A value of the operand's type within limits.
-    Range(Interval),
+    Range(Box<Interval>),
 }
 
 /// A range of values of one type.
@@ -142,7 +142,7 @@ fn predicate(test: &Test) -> Option<Predicate> {
                 Operator::LessOrEqual => (Bound::Unbounded, Bound::Included(operand.clone())),
                 Operator::Equal => return None,
             };
-            plain.then_some(Predicate::Range(Interval { lower, upper }))
+            plain.then(|| Predicate::Range(Box::new(Interval { lower, upper })))
         }
         Test::In(list) if list.regexes().is_empty() => {
             let mut points = Vec::new();

@@ -84,7 +84,7 @@ fn comparison(parser: &Parser<'_>, operand: &FieldOperand<'_>, operator: Operato
     Ok(operand.leaf(Test::Compare {
         operator,
         operand: operand.value.to_bson()?,
-        collation: parser.context.collation.clone(),
+        collation: parser.context.collation().cloned(),
     }))
 }
 
@@ -126,11 +126,6 @@ impl InList {
         &self.regexes
     }
 
-    /// The collation of its strings.
-    pub(crate) fn collation(&self) -> Option<&Collation> {
-        self.collation.as_ref()
-    }
-
     /// Whether `value` is in the list or matches one of its regular expressions.
     pub(crate) fn matches(&self, value: Option<View<'_>>) -> bool {
         let Some(value) = value else { return self.has_null };
@@ -148,7 +143,7 @@ fn list(parser: &Parser<'_>, operand: &FieldOperand<'_>) -> Result<InList> {
     let View::Array(array) = operand.value else {
         return fail(2, format!("{} needs an array", operand.name));
     };
-    let collation = parser.context.collation.clone();
+    let collation = parser.context.collation().cloned();
     let mut values = Vec::new();
     let mut regexes = Vec::new();
     for value in array.iter() {

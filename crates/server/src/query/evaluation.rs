@@ -75,12 +75,10 @@ fn expr(parser: &Parser<'_>, _: &str, value: View<'_>) -> Result<Option<Node>> {
     if !parser.context.features.expr {
         return fail(224, "$expr is not allowed in this context");
     }
-    let expression = Expression::parse(value, &parser.context.scope)?;
-    Ok(Some(Node::Expr(Box::new(ExprNode {
-        expression,
-        globals: parser.context.globals(),
-        slots: parser.context.slots.clone(),
-    }))))
+    let expression = Expression::parse(value, &parser.context.scope)?
+        .optimize()
+        .map_err(|error| error.caused_by("Failed to optimize expression"))?;
+    Ok(Some(Node::Expr(Box::new(ExprNode { expression, globals: parser.context.globals() }))))
 }
 
 fn javascript(parser: &Parser<'_>, _: &str, value: View<'_>) -> Result<Option<Node>> {

@@ -8,6 +8,7 @@ use super::bounds::{self, Predicate};
 use super::equalities;
 use super::node::Node;
 use super::parse::Parser;
+use crate::aggregate::expression::Val;
 use crate::error::{Result, fail};
 use crate::value::view::SingleField;
 use crate::value::{Collation, DocView, View};
@@ -17,6 +18,7 @@ use crate::value::{Collation, DocView, View};
 pub struct Matcher {
     root: Node,
     collation: Option<Collation>,
+    slots: Vec<Val>,
 }
 
 /// How a document matched.
@@ -57,12 +59,12 @@ impl Matcher {
             return fail(15, format!("filter exceeds the nesting limit of {MAX_NESTING}"));
         }
         let root = Parser::new(context).document(filter)?;
-        Ok(Self { root, collation: context.collation.clone() })
+        Ok(Self { root, collation: context.collation().cloned(), slots: context.slots.clone() })
     }
 
     /// The filter that matches everything.
     pub fn all() -> Self {
-        Self { root: Node::And(Vec::new()), collation: None }
+        Self { root: Node::And(Vec::new()), collation: None, slots: Vec::new() }
     }
 
     /// Whether the filter has no condition.
@@ -76,7 +78,7 @@ impl Matcher {
     /// Those of expressions below `$expr`.
     #[inline]
     pub fn matches(&self, document: &RawDocument) -> Result<bool> {
-        self.root.matches(document.into(), &mut None)
+        self.root.matches(document.into(), &self.slots, &mut None)
     }
 
     /// Whether a raw or decoded document matches.
@@ -84,7 +86,12 @@ impl Matcher {
     /// # Errors
     /// Those of expressions below `$expr`.
     pub fn matches_view(&self, document: DocView<'_>) -> Result<bool> {
-        self.root.matches(document, &mut None)
+        self.root.matches(document, &self.slots, &mut None)
+    }
+
+    /// Whether a document matches with other values of the variables.
+    pub(crate) fn matches_with(&self, document: DocView<'_>, slots: &[Val]) -> Result<bool> {
+        self.root.matches(document, slots, &mut None)
     }
 
     /// Matches and reports the array position for the positional operator.
@@ -93,7 +100,7 @@ impl Matcher {
     /// Those of expressions below `$expr`.
     pub fn find_match(&self, document: &RawDocument) -> Result<Option<Match>> {
         let mut array_position = None;
-        Ok(self.root.matches(document.into(), &mut array_position)?.then_some(Match { array_position }))
+        Ok(self.root.matches(document.into(), &self.slots, &mut array_position)?.then_some(Match { array_position }))
     }
 
     /// Matches a value on its own, as the only field of a document that is called `name`.
@@ -101,7 +108,7 @@ impl Matcher {
     /// # Errors
     /// Those of expressions below `$expr`.
     pub fn matches_as_field(&self, name: &str, value: View<'_>) -> Result<bool> {
-        self.root.matches(DocView::Single(&SingleField { name, value }), &mut None)
+        self.root.matches(DocView::Single(&SingleField { name, value }), &self.slots, &mut None)
     }
 
     /// The collation of its string comparisons.

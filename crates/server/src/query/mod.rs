@@ -22,7 +22,7 @@ mod logical;
 pub mod matcher;
 mod node;
 mod parse;
-mod path;
+pub(crate) mod path;
 pub mod projection;
 mod refused;
 pub mod regex;
@@ -33,7 +33,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use bson::{DateTime, Timestamp};
+use bson::{Bson, DateTime};
 
 pub use crate::value::Collation;
 pub(crate) use matcher::too_deep;
@@ -41,25 +41,21 @@ pub use matcher::{Match, Matcher};
 pub use projection::Projection;
 pub use sort::Sort;
 
+use crate::aggregate::expression::variables::check_write;
 use crate::aggregate::expression::{Globals, Scope, Val};
+use crate::error::Result;
 
 /// What a filter or a projection is parsed with.
 #[derive(Debug, Clone)]
 pub struct QueryContext {
-    /// Collation of string comparisons.
-    pub collation: Option<Collation>,
     /// What is allowed here.
     pub features: Features,
-    /// `$$NOW`.
-    pub now: DateTime,
-    /// `$$CLUSTER_TIME`, on a member of a replica set.
-    pub cluster_time: Option<Timestamp>,
-    /// Starts the generator behind `$rand`.
-    pub seed: u64,
+    /// Time, collation and chance.
+    globals: Arc<Globals>,
     /// Variables that expressions may read.
-    pub scope: Scope,
+    pub(crate) scope: Scope,
     /// The values of those variables.
-    pub slots: Vec<Val>,
+    pub(crate) slots: Vec<Val>,
 }
 
 /// Parts of the filter language that not every place allows.
@@ -83,23 +79,37 @@ impl Features {
 }
 
 impl QueryContext {
-    /// A context without collation and variables.
+    /// A context without collation and variables. `now` is `$$NOW`.
     pub fn new(now: DateTime) -> Self {
-        Self {
-            collation: None,
-            features: Features::ALL,
-            now,
-            cluster_time: None,
-            seed: 0,
-            scope: Scope::default(),
-            slots: Vec::new(),
-        }
+        Self::with_globals(Globals::new(now, None, None, 0))
+    }
+
+    /// A context with the collation, the logical time and the random seed of a command.
+    pub fn with_globals(globals: Globals) -> Self {
+        Self { features: Features::ALL, globals: Arc::new(globals), scope: Scope::default(), slots: Vec::new() }
     }
 
     /// The same with a collation.
     pub fn with_collation(mut self, collation: Option<Collation>) -> Self {
-        self.collation = collation;
+        self.globals = Arc::new(self.globals.with_collation(collation));
         self
+    }
+
+    /// Binds a variable that expressions may read as `$$name` (the `let` option of a command).
+    ///
+    /// # Errors
+    /// 16866 to 16868 for a name that a user may not bind.
+    pub fn bind(&mut self, name: &str, value: Bson) -> Result<()> {
+        check_write(name)?;
+        let slot = self.scope.define(name);
+        self.slots.resize(slot, None);
+        self.slots.push(Some(value));
+        Ok(())
+    }
+
+    /// The collation of string comparisons.
+    pub fn collation(&self) -> Option<&Collation> {
+        self.globals.collation.as_ref()
     }
 
     /// The same without special features.
@@ -109,6 +119,6 @@ impl QueryContext {
 
     /// What expressions read.
     pub(crate) fn globals(&self) -> Arc<Globals> {
-        Arc::new(Globals::new(self.now, self.cluster_time, self.collation.clone(), self.seed))
+        Arc::clone(&self.globals)
     }
 }

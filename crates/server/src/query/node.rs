@@ -47,7 +47,6 @@ pub(crate) enum Node {
 pub(crate) struct ExprNode {
     pub(crate) expression: Expression,
     pub(crate) globals: Arc<Globals>,
-    pub(crate) slots: Vec<Val>,
 }
 
 /// What a leaf asks of one value.
@@ -77,27 +76,28 @@ pub(crate) enum Test {
 pub(crate) type Position = Option<usize>;
 
 impl Node {
-    /// Matches a document. `position` receives the array position that decided, if one did.
-    pub(crate) fn matches(&self, document: DocView<'_>, position: &mut Position) -> Result<bool> {
+    /// Matches a document. `slots` are the values of variables; `position` receives the array position that decided, if
+    /// one did.
+    pub(crate) fn matches(&self, document: DocView<'_>, slots: &[Val], position: &mut Position) -> Result<bool> {
         match self {
             Self::And(children) => {
                 for child in children {
-                    if !child.matches(document, position)? {
+                    if !child.matches(document, slots, position)? {
                         *position = None;
                         return Ok(false);
                     }
                 }
                 Ok(true)
             }
-            Self::Or(children) => any(children, document),
-            Self::Nor(children) => Ok(!any(children, document)?),
+            Self::Or(children) => any(children, document, slots),
+            Self::Nor(children) => Ok(!any(children, document, slots)?),
             Self::Not(child) => {
                 *position = None;
-                Ok(!child.matches(document, &mut None)?)
+                Ok(!child.matches(document, slots, &mut None)?)
             }
             Self::Always(answer) => Ok(*answer),
             Self::Leaf { path, test } => Ok(test.matches_at(path, document, position)),
-            Self::Expr(node) => node.matches(document),
+            Self::Expr(node) => node.matches(document, slots),
             Self::Schema(schema) => Ok(schema.matches(document)),
         }
     }
@@ -116,9 +116,9 @@ impl Node {
     }
 }
 
-fn any(children: &[Node], document: DocView<'_>) -> Result<bool> {
+fn any(children: &[Node], document: DocView<'_>, slots: &[Val]) -> Result<bool> {
     for child in children {
-        if child.matches(document, &mut None)? {
+        if child.matches(document, slots, &mut None)? {
             return Ok(true);
         }
     }
@@ -126,8 +126,8 @@ fn any(children: &[Node], document: DocView<'_>) -> Result<bool> {
 }
 
 impl ExprNode {
-    fn matches(&self, document: DocView<'_>) -> Result<bool> {
-        let mut frame = Frame::new(document, self.slots.clone(), &self.globals);
+    fn matches(&self, document: DocView<'_>, slots: &[Val]) -> Result<bool> {
+        let mut frame = Frame::new(document, slots.to_vec(), &self.globals);
         Ok(self.expression.eval_view(&mut frame)?.is_true())
     }
 }

@@ -502,7 +502,8 @@ proptest! {
             (null && test(Ordering::Equal))
                 || (same && !nan(value) && test(compare(value.into(), (&operand).into(), None)))
         };
-        let tests: [(&str, fn(Ordering) -> bool); 5] = [
+        type Test = fn(Ordering) -> bool;
+        let tests: [(&str, Test); 5] = [
             ("$eq", Ordering::is_eq), ("$gt", Ordering::is_gt), ("$gte", Ordering::is_ge), ("$lt", Ordering::is_lt),
             ("$lte", Ordering::is_le),
         ];

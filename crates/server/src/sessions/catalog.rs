@@ -240,6 +240,12 @@ impl SessionCatalog {
         }
     }
 
+    /// All sessions in the cache, and for how long each has not been used.
+    pub fn all(&self) -> Vec<(SessionId, Duration)> {
+        let sessions = self.sessions.lock();
+        sessions.iter().map(|(id, session)| (*id, session.state.lock().last_use.elapsed())).collect()
+    }
+
     /// How many sessions are in the cache.
     pub fn len(&self) -> usize {
         self.sessions.lock().len()

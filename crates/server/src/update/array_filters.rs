@@ -7,7 +7,7 @@ use bson::Document;
 
 use super::UpdateOptions;
 use crate::error::{Result, fail};
-use crate::query::{Features, Matcher, QueryContext};
+use crate::query::Matcher;
 use crate::value::{DocView, View, text};
 
 /// The array filters of one update.
@@ -21,7 +21,7 @@ pub(super) struct ArrayFilters {
 pub(super) fn parse(options: &UpdateOptions<'_>) -> Result<ArrayFilters> {
     let mut filters = BTreeMap::new();
     for filter in options.array_filters {
-        let context = QueryContext { features: Features { expr: false, ..Features::NONE }, ..options.context.clone() };
+        let context = options.context.without_features();
         let context_text = "Error parsing array filter";
         let matcher = Matcher::parse_view(filter.into(), &context).map_err(|error| error.caused_by(context_text))?;
         let mut names = Vec::new();

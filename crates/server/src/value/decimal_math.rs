@@ -1,6 +1,6 @@
 //! Roots, powers, logarithms and trigonometry of decimals.
 //!
-//! Everything but the square root is computed in fixed point with [`SCALE`] digits after the point and rounded once to
+//! Everything but the square root is computed in fixed point with 80 digits after the point and rounded once to
 //! 34 digits, so the last digit can differ from a correctly rounded result in rare cases. Angles above 10^40 lose their
 //! fraction in 34 digits and give NaN.
 

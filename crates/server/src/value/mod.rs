@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | [`view`] | the borrowed [`View`] that every other file works on |
 //! | [`kinds`] | type names, aliases and numbers |
-//! | [`compare`] | the total order of BSON values |
+//! | [`mod@compare`] | the total order of BSON values |
 //! | [`number`] | numeric promotion and arithmetic |
 //! | [`decimal`] | IEEE 754-2008 decimal128 arithmetic |
 //! | [`decimal_math`] | roots, logarithms and trigonometry of decimals |

@@ -130,6 +130,28 @@ pub(crate) fn switch(
     }
 }
 
+/// Computes the key of a `$bucket`.
+pub(crate) fn bucket(
+    key: &Expression,
+    boundaries: &[Bson],
+    default: Option<&Bson>,
+    frame: &mut Frame<'_>,
+) -> Result<Val> {
+    let value = key.eval(frame)?;
+    let collation = frame.collation();
+    let at_most = |boundary: &Bson| {
+        super::comparison::compare_optional(Some(boundary.into()), super::lent::view(&value), collation).is_le()
+    };
+    let above = boundaries.iter().take_while(|boundary| at_most(boundary)).count();
+    if above > 0 && above < boundaries.len() {
+        return Ok(Some(boundaries[above - 1].clone()));
+    }
+    match default {
+        Some(default) => Ok(Some(default.clone())),
+        None => fail(40066, "$switch could not find a matching branch for an input, and no default was specified."),
+    }
+}
+
 /// What an operator that stops early becomes when a constant already decides it.
 pub(crate) fn short_circuit(operator: &Operator, arguments: &[Expression]) -> Option<Expression> {
     let truth = |expression: &Expression| {

@@ -1,7 +1,7 @@
 //! Aggregation expressions.
 //!
-//! Operators are rows of tables, one table per family file; [`table`] lists the families. A row says how the operand is
-//! parsed ([`table::Form`]) and how it is computed.
+//! Operators are rows of tables, one table per family file; `table` lists the families. A row says how the operand is
+//! parsed (`table::Form`) and how it is computed.
 
 mod accumulators;
 mod arithmetic;
@@ -27,6 +27,7 @@ use bson::{Bson, Document};
 
 pub(crate) use field_path::FieldPath;
 pub use lent::{Lent, Val};
+pub(crate) use other::no_javascript;
 pub use variables::{Frame, Globals, Scope};
 
 use crate::error::{Result, fail};
@@ -51,6 +52,7 @@ pub(crate) enum Node {
     Call { operator: &'static Operator, arguments: Vec<Expression> },
     Named { operator: &'static Operator, arguments: Vec<Option<Expression>> },
     Switch { branches: Vec<(Expression, Expression)>, default: Option<Box<Expression>> },
+    Bucket { key: Box<Expression>, boundaries: Vec<Bson>, default: Option<Bson> },
     Let(Box<Let>),
     Map(Box<Map>),
     Filter(Box<Filter>),
@@ -162,20 +164,17 @@ impl Expression {
         }
     }
 
-    /// The path it is, if it is a plain field of the document.
-    pub(crate) fn as_root_path(&self) -> Option<&[Box<str>]> {
-        match &self.node {
-            Node::Field { variable: Variable::Root, path } if !path.is_empty() => Some(path),
-            _ => None,
-        }
-    }
-
     /// The fields of an object expression.
     pub(crate) fn as_object(&self) -> Option<&[(String, Expression)]> {
         match &self.node {
             Node::Object(fields) => Some(fields),
             _ => None,
         }
+    }
+
+    /// The key of a `$bucket`: the largest boundary not above the value, or the default.
+    pub(crate) fn bucket(key: Self, boundaries: Vec<Bson>, default: Option<Bson>) -> Self {
+        Node::Bucket { key: Box::new(key), boundaries, default }.into()
     }
 
     /// The fields of the document that it reads; `None` when it may read all of them.
@@ -203,6 +202,7 @@ impl Expression {
             Node::Switch { branches, default } => {
                 branches.iter().flat_map(|(case, then)| [case, then]).chain(default.as_deref()).collect()
             }
+            Node::Bucket { key, .. } => vec![key],
             Node::Let(node) => node.parts(),
             Node::Map(node) => node.parts(),
             Node::Filter(node) => node.parts(),
@@ -244,6 +244,7 @@ impl Expression {
                 _ => Ok(None),
             },
             Node::Switch { branches, default } => conditional::switch(branches, default.as_deref(), frame),
+            Node::Bucket { key, boundaries, default } => conditional::bucket(key, boundaries, default.as_ref(), frame),
             Node::Let(node) => node.eval(frame),
             Node::Map(node) => node.eval(frame),
             Node::Filter(node) => node.eval(frame),
@@ -316,6 +317,9 @@ impl Expression {
                     .collect::<Result<_>>()?,
                 default: default.map(|value| value.optimize().map(Box::new)).transpose()?,
             },
+            Node::Bucket { key, boundaries, default } => {
+                Node::Bucket { key: Box::new(key.optimize()?), boundaries, default }
+            }
             Node::Let(node) => Node::Let(Box::new(node.optimize()?)),
             Node::Map(node) => Node::Map(Box::new(node.optimize()?)),
             Node::Filter(node) => Node::Filter(Box::new(node.optimize()?)),

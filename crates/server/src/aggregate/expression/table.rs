@@ -110,6 +110,12 @@ pub(crate) fn find(name: &str) -> Option<&'static Operator> {
     FAMILIES.iter().flat_map(|family| family.iter()).find(|operator| operator.name == name)
 }
 
+/// The names of all operators.
+#[cfg(test)]
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().flat_map(|family| family.iter()).map(|operator| operator.name)
+}
+
 impl Operator {
     /// Whether constant operands give a constant.
     pub(crate) fn foldable(&self) -> bool {

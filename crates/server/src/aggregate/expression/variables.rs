@@ -1,5 +1,7 @@
 //! Variables: the names known while parsing, and their values while running.
 
+use std::sync::Arc;
+
 use bson::{Bson, DateTime, Timestamp};
 use parking_lot::Mutex;
 use rand_chacha::ChaCha8Rng;
@@ -40,16 +42,6 @@ impl Scope {
         slot
     }
 
-    /// How many values are in scope.
-    pub fn len(&self) -> usize {
-        self.slots
-    }
-
-    /// Whether no value is in scope.
-    pub fn is_empty(&self) -> bool {
-        self.slots == 0
-    }
-
     fn slot(&self, name: &str) -> Option<usize> {
         self.names.iter().rev().find(|(known, _)| **known == *name).map(|(_, slot)| *slot)
     }
@@ -88,7 +80,7 @@ fn valid_tail(name: &str) -> Result<()> {
 /// 16869, 16870, 16871.
 pub(crate) fn check_read(name: &str) -> Result<()> {
     let Some(first) = name.chars().next() else { return fail(16869, "empty variable names are not allowed") };
-    if !(first.is_ascii_alphabetic() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_alphabetic() {
         return fail(16870, format!("'{name}' starts with an invalid character for a variable name"));
     }
     valid_tail(name)
@@ -103,7 +95,7 @@ pub(crate) fn check_write(name: &str) -> Result<()> {
         return Ok(());
     }
     let Some(first) = name.chars().next() else { return fail(16866, "empty variable names are not allowed") };
-    if !(first.is_ascii_lowercase() || !first.is_ascii()) {
+    if first.is_ascii() && !first.is_ascii_lowercase() {
         return fail(16867, format!("'{name}' starts with an invalid character for a user variable name"));
     }
     valid_tail(name).map_err(|error| CommandError { code: 16868, ..error })
@@ -118,13 +110,18 @@ pub struct Globals {
     pub cluster_time: Option<Timestamp>,
     /// Collation of comparisons.
     pub collation: Option<Collation>,
-    random: Mutex<ChaCha8Rng>,
+    random: Arc<Mutex<ChaCha8Rng>>,
 }
 
 impl Globals {
     /// Values for one command. `seed` starts the generator behind `$rand` and `$sample`.
     pub fn new(now: DateTime, cluster_time: Option<Timestamp>, collation: Option<Collation>, seed: u64) -> Self {
-        Self { now, cluster_time, collation, random: Mutex::new(ChaCha8Rng::seed_from_u64(seed)) }
+        Self { now, cluster_time, collation, random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))) }
+    }
+
+    /// The same time and chance with another collation.
+    pub(crate) fn with_collation(&self, collation: Option<Collation>) -> Self {
+        Self { now: self.now, cluster_time: self.cluster_time, collation, random: Arc::clone(&self.random) }
     }
 
     /// A number at least 0 and below 1.

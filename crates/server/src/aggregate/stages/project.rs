@@ -1,8 +1,11 @@
 //! `$project`, `$addFields` with its alias `$set`, `$unset`.
 
+use std::sync::Arc;
+
 use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, Document};
 
+use super::{Documents, Run, Stage};
 use crate::aggregate::expression::Val;
 use crate::error::{Result, fail};
 use crate::query::{Match, Projection, QueryContext};
@@ -59,13 +62,21 @@ impl Project {
         Ok(Self { projection: projection.map_err(|error| error.caused_by("Invalid $unset"))? })
     }
 
-    /// Computes what is constant.
-    pub(crate) fn optimize(&mut self) -> Result<()> {
-        self.projection.optimize()
-    }
-
     /// Changes one document.
     pub(crate) fn apply(&self, document: &RawDocument, slots: &[Val]) -> Result<RawDocumentBuf> {
         self.projection.apply_with(document, Match::default(), slots)
+    }
+}
+
+impl Stage for Project {
+    fn run(self: Arc<Self>, input: Documents, run: &Run) -> Documents {
+        let slots = run.slots.clone();
+        super::map(input, move |document| self.apply(&document, &slots))
+    }
+
+    fn optimized(&self) -> Result<Option<Arc<dyn Stage>>> {
+        let mut projection = self.projection.clone();
+        projection.optimize()?;
+        Ok(Some(Arc::new(Self { projection })))
     }
 }

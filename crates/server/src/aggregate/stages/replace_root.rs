@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bson::raw::{RawDocument, RawDocumentBuf};
 
+use super::{Documents, Run, Stage};
 use crate::aggregate::expression::{Expression, Frame, Globals, Val, lent};
 use crate::error::{Result, fail};
 use crate::query::QueryContext;
@@ -46,13 +47,6 @@ impl ReplaceRoot {
         Ok(Self { opener: "'replacement document'", root, globals: context.globals() })
     }
 
-    /// Computes what is constant.
-    pub(crate) fn optimize(&mut self) -> Result<()> {
-        let taken = std::mem::replace(&mut self.root, Expression::constant(None));
-        self.root = taken.optimize()?;
-        Ok(())
-    }
-
     /// Replaces one document.
     pub(crate) fn apply(&self, document: &RawDocument, slots: &[Val]) -> Result<RawDocumentBuf> {
         let mut frame = Frame::new(document.into(), slots.to_vec(), &self.globals);
@@ -80,5 +74,16 @@ impl ReplaceRoot {
             });
         }
         Ok(lent::shown(&Some(bson::Bson::Document(document))))
+    }
+}
+
+impl Stage for ReplaceRoot {
+    fn run(self: Arc<Self>, input: Documents, run: &Run) -> Documents {
+        let slots = run.slots.clone();
+        super::map(input, move |document| self.apply(&document, &slots))
+    }
+
+    fn optimized(&self) -> Result<Option<Arc<dyn Stage>>> {
+        Ok(Some(Arc::new(Self { root: self.root.clone().optimize()?, ..self.clone() })))
     }
 }

@@ -54,7 +54,6 @@ pub struct Projection {
     tree: Tree,
     /// Fields whose values are changed after everything else: slices, matches, positions; each by its parts.
     late: Vec<(Vec<String>, Child)>,
-    scope_len: usize,
     slots: Vec<Val>,
     globals: std::sync::Arc<crate::aggregate::expression::Globals>,
 }
@@ -111,7 +110,6 @@ impl Projection {
     /// Projects a document with the values of outer variables.
     pub(crate) fn apply_with(&self, document: &RawDocument, how: Match, slots: &[Val]) -> Result<RawDocumentBuf> {
         let mut frame = Frame::new(document.into(), slots.to_vec(), &self.globals);
-        debug_assert!(self.scope_len <= slots.len() || slots.is_empty());
         apply::apply(self, document, how, &mut frame)
     }
 }

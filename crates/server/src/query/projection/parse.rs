@@ -89,14 +89,7 @@ pub(super) fn parse(spec: DocView<'_>, context: &QueryContext, policy: Policy) -
 
 fn finish(mode: Mode, mut tree: Tree, late: Vec<(Vec<String>, Child)>, context: &QueryContext) -> Projection {
     mark_computed(&mut tree);
-    Projection {
-        mode,
-        tree,
-        late,
-        scope_len: scope_of(context).len(),
-        slots: context.slots.clone(),
-        globals: context.globals(),
-    }
+    Projection { mode, tree, late, slots: context.slots.clone(), globals: context.globals() }
 }
 
 fn mark_computed(tree: &mut Tree) -> bool {

@@ -22,7 +22,7 @@ struct AddToSet {
 }
 
 fn parse_add_to_set(operand: &Bson, context: &QueryContext) -> Result<Arc<dyn Operator>> {
-    let collation = context.collation.clone();
+    let collation = context.collation().cloned();
     let each = match operand {
         Bson::Document(document) if document.keys().next().is_some_and(|name| name == "$each") => {
             let Some(Bson::Array(values)) = document.get("$each") else {

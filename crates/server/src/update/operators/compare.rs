@@ -15,11 +15,15 @@ pub(crate) const OPERATORS: &[(&str, Parse)] = &[
         Ok(Arc::new(Extreme {
             operand: operand.clone(),
             wins: Ordering::Greater,
-            collation: context.collation.clone(),
+            collation: context.collation().cloned(),
         }))
     }),
     ("$min", |_, operand, context| {
-        Ok(Arc::new(Extreme { operand: operand.clone(), wins: Ordering::Less, collation: context.collation.clone() }))
+        Ok(Arc::new(Extreme {
+            operand: operand.clone(),
+            wins: Ordering::Less,
+            collation: context.collation().cloned(),
+        }))
     }),
 ];
 

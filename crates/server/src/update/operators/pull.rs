@@ -34,7 +34,7 @@ fn parse_pull(operand: &Bson, context: &QueryContext) -> Result<Arc<dyn Operator
         }
         Bson::Document(document) => Pull::Documents(Matcher::parse_view(document.into(), &context)?),
         Bson::RegularExpression(_) => Pull::Condition(condition(operand, &context)?),
-        one => Pull::Equal { values: vec![one.clone()], collation: context.collation.clone() },
+        one => Pull::Equal { values: vec![one.clone()], collation: context.collation().cloned() },
     };
     Ok(Arc::new(pull))
 }
@@ -54,7 +54,7 @@ fn condition(operand: &Bson, context: &QueryContext) -> Result<Matcher> {
 fn parse_pull_all(operand: &Bson, context: &QueryContext) -> Result<Arc<dyn Operator>> {
     match operand {
         Bson::Array(values) => {
-            Ok(Arc::new(Pull::Equal { values: values.clone(), collation: context.collation.clone() }))
+            Ok(Arc::new(Pull::Equal { values: values.clone(), collation: context.collation().cloned() }))
         }
         other => {
             let kind = View::from(other).type_name();

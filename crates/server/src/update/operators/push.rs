@@ -32,7 +32,7 @@ enum Order {
 }
 
 fn parse(operand: &Bson, context: &QueryContext) -> Result<Arc<dyn Operator>> {
-    let collation = context.collation.clone();
+    let collation = context.collation().cloned();
     let mut push = Push { values: Vec::new(), position: None, slice: None, sort: None, collation };
     let Bson::Document(document) = operand else {
         push.values.push(operand.clone());
