@@ -32,7 +32,7 @@ async function groups() {
 
 const size = (counts) => counts.reduce((sum, n) => sum + n, 0);
 
-await retryLab.drop();
+await retryLab.deleteMany({});
 await admin.command({
   configureFailPoint: 'failCommand',
   mode: { times: 8 },

@@ -56,7 +56,7 @@ def main(control_uri, lab_uri, block_time_ms):
     # Its socket timeout is not the application's: it watches for as long as the writes are held.
     with MongoClient(control_uri, appName="retry-lab-control") as control, ThreadPoolExecutor(1) as pool:
         retry_lab = control.get_default_database("test").retry_lab
-        retry_lab.drop()
+        retry_lab.delete_many({})
         control.admin.command(
             {
                 "configureFailPoint": "failCommand",

@@ -34,7 +34,7 @@ final class Experiment {
         try (MongoClient control = MongoClients.create(settings)) {
             MongoDatabase admin = control.getDatabase("admin");
             MongoCollection<Document> retryLab = Attempts.database(control, controlUri).getCollection("retry_lab");
-            retryLab.drop();
+            retryLab.deleteMany(new Document());
             admin.runCommand(new Document("configureFailPoint", "failCommand")
                     .append("mode", new Document("times", 8))
                     .append("data", new Document("failCommands", List.of("insert"))
