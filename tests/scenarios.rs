@@ -23,7 +23,7 @@ async fn built_in(name: &str) -> Run {
 }
 
 fn text(run: &Run) -> String {
-    format!("{}\n{}", timeline::render(run), table::render(run))
+    format!("{}\n{}", timeline::render(run, None), table::render(run))
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,9 +68,9 @@ async fn the_json_has_the_promised_shape() {
 #[tokio::test(flavor = "multi_thread")]
 async fn retry_lab_over_tcp_on_the_real_clock() {
     let scenario = Scenario::built_in("retry-lab").expect("built in");
-    let running = rehearse(&scenario, &options(Transport::Tcp, 0.05));
-    let run =
-        tokio::time::timeout(Duration::from_secs(120), running).await.expect("within two minutes").expect("it runs");
+    let options = options(Transport::Tcp, 0.05);
+    let run = tokio::time::timeout(Duration::from_secs(120), rehearse(&scenario, &options)).await;
+    let run = run.expect("within two minutes").expect("it runs");
     assert_eq!(run.differences(), [], "{}", text(&run));
 }
 

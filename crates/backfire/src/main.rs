@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod out;
 mod progress;
 
 use std::process::ExitCode;

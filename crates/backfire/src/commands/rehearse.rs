@@ -15,6 +15,7 @@ use backfire_report::{json, table, timeline};
 use super::serve::now_ms;
 use crate::cli::{Format, Rehearse};
 use crate::exit::Exit;
+use crate::out;
 use crate::progress::Progress;
 
 /// Runs a scenario, or tells which there are.
@@ -97,38 +98,42 @@ fn scenario(arguments: &Rehearse) -> Result<Scenario, String> {
 
 fn list() -> Exit {
     let width = BUILT_IN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    for (name, text) in BUILT_IN {
-        match Scenario::parse(text) {
-            Ok(scenario) => println!("{name:width$}  {}", scenario.summary),
+    let mut text = String::new();
+    for (name, source) in BUILT_IN {
+        match Scenario::parse(source) {
+            Ok(scenario) => text.push_str(&format!("{name:width$}  {}\n", scenario.summary)),
             Err(error) => return Exit::could_not_run(format!("{name}: {error}")),
         }
     }
-    Exit::Fine
+    out::print(&text).err().unwrap_or(Exit::Fine)
 }
 
 fn print(name: &str) -> Exit {
     match Scenario::built_in(name) {
         Ok(_) => {
             let text = BUILT_IN.iter().find(|(built_in, _)| *built_in == name).map_or("", |(_, text)| text);
-            print!("{text}");
-            Exit::Fine
+            out::print(text).err().unwrap_or(Exit::Fine)
         }
         Err(error) => Exit::could_not_run(error),
     }
 }
 
 fn show(format: Format, run: &Run) -> Exit {
-    match format {
-        Format::Json => println!("{}", json::render(run)),
+    let text = match format {
+        Format::Json => json::render(run) + "\n",
         Format::Text => {
             let scale = if run.scale == 1.0 { String::new() } else { format!(", every time x {}", run.scale) };
-            println!("{}{scale}\n\n{}\n{}", run.scenario, timeline::render(run), table::render(run));
-            match run.differences().len() {
-                0 => println!("as predicted"),
-                1 => println!("1 number differs from the prediction"),
-                many => println!("{many} numbers differ from the prediction"),
-            }
+            let timeline = timeline::render(run, out::width_columns());
+            let verdict = match run.differences().len() {
+                0 => "as predicted".to_owned(),
+                1 => "1 number differs from the prediction".to_owned(),
+                many => format!("{many} numbers differ from the prediction"),
+            };
+            format!("{}{scale}\n\n{timeline}\n{}\n{verdict}\n", run.scenario, table::render(run))
         }
+    };
+    if let Err(exit) = out::print(&text) {
+        return exit;
     }
     if run.differences().is_empty() { Exit::Fine } else { Exit::Difference }
 }

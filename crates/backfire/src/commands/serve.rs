@@ -55,8 +55,10 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
     let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
     let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
     let parameters = if arguments.standalone { String::new() } else { format!("?replicaSet={}", arguments.repl_set) };
-    println!("mongodb://{address}/{parameters}");
-    std::io::stdout().flush().map_err(|error| error.to_string())?;
+    let line = format!("mongodb://{address}/{parameters}\n");
+    let mut out = std::io::stdout().lock();
+    out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("cannot print: {error}"))?;
+    drop(out);
     let stop = async {
         tokio::select! {
             _ = interrupted.recv() => {}

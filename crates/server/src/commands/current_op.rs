@@ -24,7 +24,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         let matcher = Matcher::parse(&to_raw(&filter)?, &shared.query_context(None))?;
         immediate(move |run| {
-            let wanted = Wanted { idle_connections: all, idle_sessions: true, truncate: true, ..Wanted::default() };
+            let wanted = Wanted { idle_connections: all, truncate: true, ..Wanted::default() };
             let mut matching = RawArrayBuf::new();
             for document in documents(run.shared(), wanted) {
                 if matcher.matches(&document)? {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use backfire_model::event::ServerEvent;
 use bson::RawDocument;
 use bson::raw::{RawDocumentBuf, cstr};
 use bytes::Bytes;
@@ -105,13 +104,9 @@ impl Invocation for Delete {
                 view.ns = self.ns.to_string();
             }
             let mut results = WriteResults::new(WriteKind::Delete);
-            self.all(&mut run, &mut results).await?;
+            let ended = self.all(&mut run, &mut results).await;
             run.op.view().statement = None;
-            let retried = results.retried_count();
-            if retried > 0 {
-                run.op.observe(|op, write| ServerEvent::Replayed { op, write, statements: retried });
-            }
-            Ok(results.reply(run.shared(), run.unacknowledged))
+            results.finish(&run, ended)
         })
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use backfire_model::event::{ServerEvent, Wait};
+use backfire_model::event::Wait;
 use bson::Bson;
 use bytes::Bytes;
 
@@ -67,12 +67,8 @@ impl Invocation for Insert {
                 view.ns = self.ns.to_string();
             }
             let mut results = WriteResults::new(WriteKind::Insert);
-            self.all(&mut run, &mut results).await?;
-            let retried = results.retried_count();
-            if retried > 0 {
-                run.op.observe(|op, write| ServerEvent::Replayed { op, write, statements: retried });
-            }
-            Ok(results.reply(run.shared(), run.unacknowledged))
+            let ended = self.all(&mut run, &mut results).await;
+            results.finish(&run, ended)
         })
     }
 }

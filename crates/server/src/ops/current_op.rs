@@ -19,8 +19,6 @@ pub struct Wanted {
     pub idle_connections: bool,
     /// Also cursors at rest.
     pub idle_cursors: bool,
-    /// Also sessions at rest.
-    pub idle_sessions: bool,
     /// Shorten long commands (the `currentOp` command does).
     pub truncate: bool,
 }
@@ -30,7 +28,8 @@ const LATCH_SHOWN_AFTER: Duration = Duration::from_millis(100);
 /// Commands longer than this are shortened where that is asked for (facts/server.md 5.4).
 const TRUNCATE_OVER_BYTES: usize = 1000;
 
-/// One document per operation, and per idle connection, cursor or session where asked for.
+/// One document per operation, and per idle connection or cursor where asked for. Idle sessions are shown by a real
+/// server only while they have a multi-document transaction open, which this server does not have.
 pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
     let host = shared.topology.address();
     let now = text::iso_date(shared.clock.now_ms()).replace('Z', "+00:00");
@@ -58,16 +57,6 @@ pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
                 cursor.append(cstr!("originatingCommand"), raw(&command));
             }
             document.append(cstr!("cursor"), cursor);
-            documents.push(document);
-        }
-    }
-    if wanted.idle_sessions {
-        for (lsid, number) in shared.sessions.idle_with_history() {
-            let mut document = head("idleSession", &host);
-            document.append(cstr!("desc"), "inactive transaction");
-            document.append(cstr!("active"), false);
-            append_document(&mut document, cstr!("lsid"), Some(&lsid.document()));
-            document.append(cstr!("transaction"), rawdoc! { "parameters": { "txnNumber": number } });
             documents.push(document);
         }
     }

@@ -261,20 +261,6 @@ impl SessionCatalog {
         self.history_size.load(Ordering::Relaxed)
     }
 
-    /// Sessions that have run a retryable write and are not checked out, with their newest number.
-    pub fn idle_with_history(&self) -> Vec<(SessionId, i64)> {
-        let sessions = self.sessions.lock();
-        let mut idle: Vec<_> = sessions
-            .values()
-            .filter_map(|session| {
-                let state = session.state.lock();
-                state.active_number.filter(|_| state.holder.is_none()).map(|number| (session.id, number))
-            })
-            .collect();
-        idle.sort_unstable();
-        idle
-    }
-
     /// The ids of all sessions.
     pub fn ids(&self) -> Vec<SessionId> {
         let mut ids: Vec<_> = self.sessions.lock().keys().copied().collect();

@@ -1,10 +1,12 @@
 //! The result of a write command and its reply (facts/server.md 11.1, 11.2).
 
+use backfire_model::event::ServerEvent;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf, cstr};
 use bson::{Bson, Document, doc};
 
-use crate::commands::Reply;
+use crate::commands::{Reply, Run};
 use crate::error::{Categories, CommandError};
+use crate::pipeline::Failed;
 use crate::server::Shared;
 use crate::stages::reply::append_document;
 use crate::value::view::to_raw;
@@ -54,11 +56,6 @@ impl WriteResults {
         self.retried.push(statement);
     }
 
-    /// How many statements were answered from history.
-    pub fn retried_count(&self) -> u32 {
-        self.retried.len() as u32
-    }
-
     /// Statement `index` failed. Goes on (`Ok`) or ends the whole command (`Err`): an interruption is never a
     /// `writeErrors` entry, whatever was committed before it (facts/server.md 3.3).
     ///
@@ -70,6 +67,20 @@ impl WriteResults {
         }
         self.errors.push((index as i32, error));
         Ok(())
+    }
+
+    /// Ends the command: tells of the statements that were answered from history, also when an interruption ends it
+    /// after them, and makes the reply.
+    ///
+    /// # Errors
+    /// What `ended` holds.
+    pub fn finish(self, run: &Run<'_>, ended: Result<(), Failed>) -> Result<Reply, Failed> {
+        let statements = self.retried.len() as u32;
+        if statements > 0 {
+            run.op.observe(|op, write| ServerEvent::Replayed { op, write, statements });
+        }
+        ended?;
+        Ok(self.reply(run.shared(), run.unacknowledged))
     }
 
     /// Whether any statement failed.

@@ -81,7 +81,6 @@ impl OfServer {
         let wanted = Wanted {
             idle_connections: options.idle_connections,
             idle_cursors: options.idle_cursors,
-            idle_sessions: options.idle_sessions,
             truncate: options.truncate_ops,
         };
         current_op::documents(&self.shared, wanted)

@@ -1,14 +1,16 @@
 //! The timeline: what client and server did, side by side.
 
+mod said;
+
 use std::collections::BTreeMap;
-use std::fmt::Write as _;
 
 use backfire_model::event::{ClientEvent, Event, Outcome, SendError, ServerEvent, Wait, What, WriteId};
 use backfire_model::ledger::{CopyKey, Ledger};
 use backfire_model::{Lsid, OpId};
-use comfy_table::{Table, presets};
+use comfy_table::{ContentArrangement, Table, presets};
 
 use backfire_model::run::Run;
+use said::{Deed, Said, Who, sentences};
 
 /// One moment: what both sides did in it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -17,23 +19,28 @@ pub struct Row {
     pub at_ms: u64,
     /// What the client did.
     pub client: Vec<String>,
-    /// What the server did.
+    /// What the server did; what several copies did alike is said once.
     pub server: Vec<String>,
 }
 
-/// The timeline of a run as text.
-pub fn render(run: &Run) -> String {
+/// The timeline of a run as text, wrapped to `width_columns` if that is given.
+pub fn render(run: &Run, width_columns: Option<u16>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
+    if let Some(width) = width_columns {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+    }
     table.set_header(["time", "client", "server"]);
     for row in rows(run) {
-        table.add_row([time(row.at_ms), row.client.join("; "), row.server.join("; ")]);
+        table.add_row([time(row.at_ms, run.scale), row.client.join("; "), row.server.join("; ")]);
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-fn time(at_ms: u64) -> String {
-    format!("{:.1} s", at_ms as f64 / 1000.0)
+/// Seconds, the finer the shorter the run.
+fn time(at_ms: u64, scale: f64) -> String {
+    let decimals = if scale < 0.5 { 2 } else { 1 };
+    format!("{:.decimals$} s", at_ms as f64 / 1000.0)
 }
 
 /// Events that are this close to each other are one moment.
@@ -44,29 +51,30 @@ fn moment_ms(scale: f64) -> u64 {
 /// The rows of the timeline.
 pub fn rows(run: &Run) -> Vec<Row> {
     let mut teller = Teller::new(run);
-    let mut rows: Vec<Row> = Vec::new();
+    let mut rows: Vec<(Row, Vec<Said>)> = Vec::new();
     for event in &run.events {
         let Some(told) = teller.tell(event) else { continue };
-        let close = rows.last().is_some_and(|row| event.at_ms - row.at_ms <= moment_ms(run.scale));
+        let close = rows.last().is_some_and(|(row, _)| event.at_ms - row.at_ms <= moment_ms(run.scale));
         if !close {
-            rows.push(Row { at_ms: event.at_ms, ..Row::default() });
+            rows.push((Row { at_ms: event.at_ms, ..Row::default() }, Vec::new()));
         }
-        let Some(row) = rows.last_mut() else { continue };
+        let Some((row, server)) = rows.last_mut() else { continue };
         match told {
             Told::Client(text) => row.client.push(text),
-            Told::Server(text) => row.server.push(text),
+            Told::Server(said) => server.push(said),
         }
     }
-    rows
+    rows.into_iter().map(|(row, server)| Row { server: sentences(&server), ..row }).collect()
 }
 
 enum Told {
     Client(String),
-    Server(String),
+    Server(Said),
 }
 
 /// Puts events into words; remembers the letters of sessions and the numbers of copies.
 struct Teller {
+    scale: f64,
     ledger: Ledger,
     letters: BTreeMap<Lsid, String>,
     copies: BTreeMap<CopyKey, u64>,
@@ -77,6 +85,7 @@ struct Teller {
 impl Teller {
     fn new(run: &Run) -> Self {
         Self {
+            scale: run.scale,
             ledger: Ledger::new(run.namespace.clone()),
             letters: BTreeMap::new(),
             copies: BTreeMap::new(),
@@ -122,7 +131,7 @@ impl Teller {
             },
             ClientEvent::ExecutionSucceeded { execution } => format!("execution {execution} succeeds"),
             ClientEvent::ExecutionFailed { execution, .. } => format!("execution {execution} fails"),
-            ClientEvent::BackOff { wait_ms, .. } if *wait_ms > 0 => format!("back-off {}", time(*wait_ms)),
+            ClientEvent::BackOff { wait_ms, .. } if *wait_ms > 0 => format!("back-off {}", time(*wait_ms, self.scale)),
             ClientEvent::DeadLetter { .. } => "retries exhausted: dead letter".to_owned(),
             ClientEvent::HungUp => "the client closes its connections".to_owned(),
             ClientEvent::ExecutionStarted { .. } | ClientEvent::Reply { .. } | ClientEvent::BackOff { .. } => {
@@ -131,9 +140,9 @@ impl Teller {
         })
     }
 
-    fn server(&mut self, event: &ServerEvent) -> Option<String> {
+    fn server(&mut self, event: &ServerEvent) -> Option<Said> {
         let op = event.op();
-        let Some(key) = self.ledger.copy_of_op(op) else { return self.read(event) };
+        let Some(key) = self.ledger.copy_of_op(op) else { return self.read(event).map(Said::other) };
         let next = self.copies.len() as u64 + 1;
         if let ServerEvent::Arrived { .. } = event {
             let is_resend = self.copies.contains_key(&key);
@@ -142,48 +151,23 @@ impl Teller {
             return None;
         }
         let copy = self.copies.get(&key).copied().unwrap_or(next);
-        let who = if self.resends.get(&op) == Some(&true) {
-            format!("the resend of copy {copy}")
-        } else {
-            format!("copy {copy}")
-        };
-        let running = |ledger: &Ledger| match ledger.running_copies() {
-            1 => "1 copy runs".to_owned(),
-            many => format!("{many} copies run"),
-        };
-        let text = match event {
-            ServerEvent::Waiting { wait, .. } => match wait {
-                Wait::Session => format!("{who} waits for its session"),
-                Wait::FailPoint => format!("{who} is held by the fail point ({})", running(&self.ledger)),
-                Wait::Ticket => format!("{who} waits for a ticket ({})", running(&self.ledger)),
-                Wait::Lock => format!("{who} waits for a lock"),
-                Wait::WriteConflict => format!("{who} meets a write conflict ({})", running(&self.ledger)),
-                Wait::EngineStall => format!("{who} stands still in the engine ({})", running(&self.ledger)),
-                Wait::InterruptibleStall => format!("{who} stands still ({})", running(&self.ledger)),
-            },
-            ServerEvent::Committed { documents, .. } => {
-                let mut text = format!("{who} commits");
-                if *documents != 1 {
-                    let _ = write!(text, " {documents} documents");
-                }
-                text
-            }
-            ServerEvent::Replayed { .. } => format!("{who} is answered from history"),
+        let who = if self.resends.get(&op) == Some(&true) { Who::ResendOf(copy) } else { Who::Copy(copy) };
+        let deed = match event {
+            ServerEvent::Waiting { wait, .. } => Deed::Waits(*wait, self.ledger.running_copies()),
+            ServerEvent::Committed { documents, .. } => Deed::Commits { documents: u64::from(*documents) },
+            ServerEvent::Replayed { .. } => Deed::AnsweredFromHistory,
             ServerEvent::Ended { outcome: Outcome::Error { code, code_name }, .. } => {
-                format!("{who} ends with {code_name} ({code})")
+                Deed::EndsWith { code: *code, code_name: code_name.clone() }
             }
-            ServerEvent::Ended { outcome: Outcome::ConnectionClosed, .. } => {
-                format!("{who}: the connection is closed without a reply")
-            }
-            ServerEvent::Ended { outcome: Outcome::Ok, client_there: false, .. } => {
-                format!("{who} ends, its client is gone")
-            }
+            ServerEvent::Ended { outcome: Outcome::ConnectionClosed, .. } => Deed::ConnectionClosed,
+            ServerEvent::Ended { outcome: Outcome::Ok, client_there: false, .. } => Deed::Unheard,
+            ServerEvent::Resumed { wait: Wait::EngineStall, .. } => return Some(Said::other("the stall ends")),
             ServerEvent::Ended { .. }
             | ServerEvent::Arrived { .. }
             | ServerEvent::Resumed { .. }
             | ServerEvent::Executing { .. } => return None,
         };
-        Some(text)
+        Some(Said::Of(who, deed))
     }
 
     /// Reads are told only when they are held or ended.
