@@ -39,13 +39,13 @@ need() {
     command -v "$1" >/dev/null || skip "no '$1' on this machine"
 }
 
-# need_node MAJOR: skips where Node.js is missing or older.
+# need_node VERSION: skips where Node.js is missing or older.
 need_node() {
     need npm
     need node
     local version
     version=$(node -p 'process.versions.node')
-    [ "${version%%.*}" -ge "$1" ] || skip "needs Node.js $1 or newer, this is $version"
+    [ "$(printf '%s\n' "$1" "$version" | sort -V | head -n 1)" = "$1" ] || skip "needs Node.js $1 or newer, this is $version"
 }
 
 # scaled MS: that time at this run's scale, in whole milliseconds.
