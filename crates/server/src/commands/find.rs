@@ -252,6 +252,6 @@ impl DocumentSource for FindSource {
         self.left -= 1;
         let Some(projection) = &self.find.projection else { return Ok(Step::Found(value)) };
         let how = if projection.needs_match() { self.find.matcher.find_match(raw(&value))?.unwrap_or_default() } else { crate::query::Match::default() };
-        Ok(Step::Found(batch::value(&*projection.apply(raw(&value), how)?)))
+        Ok(Step::Found(batch::value(&projection.apply(raw(&value), how)?)))
     }
 }

@@ -179,7 +179,7 @@ impl Update {
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
         let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context };
         let update = Change::parse(&statement.update, &options)?;
-        let sort = statement.sort.as_ref().map(|sort| Sort::parse(&*to_raw(sort)?, collation)).transpose()?;
+        let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {
             let record = match change.before {
                 Some(_) => StatementRecord::Update,

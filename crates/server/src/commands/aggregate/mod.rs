@@ -102,19 +102,17 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
 }
 
 fn batch_size(cursor: Document) -> Result<Option<usize>> {
-    for (name, value) in &cursor {
-        if name != "batchSize" {
-            return fail(2, format!("cursor object can't contain fields other than batchSize, found: {name}"));
-        }
-        let Some(size) = View::from(value).number().map(|size| size.to_i64_saturating()) else {
-            return fail(14, "cursor.batchSize field must be a number");
-        };
-        return match usize::try_from(size) {
-            Ok(size) => Ok(Some(size)),
-            Err(_) => fail(2, "cursor.batchSize must not be negative"),
-        };
+    if cursor.keys().any(|name| name != "batchSize") {
+        return fail(2, "cursor object can't contain fields other than batchSize");
     }
-    Ok(None)
+    let Some(value) = cursor.get("batchSize") else { return Ok(None) };
+    let Some(size) = View::from(value).number().map(|size| size.to_i64_saturating()) else {
+        return fail(14, "cursor.batchSize field must be a number");
+    };
+    match usize::try_from(size) {
+        Ok(size) => Ok(Some(size)),
+        Err(_) => fail(2, "cursor.batchSize must not be negative"),
+    }
 }
 
 struct Aggregate {
