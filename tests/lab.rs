@@ -1,6 +1,7 @@
 //! A server in memory, and the `check` helper that most tests go through.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backfire_driver::{Client, ClientSettings, Connector, Listener, ServerAddress, Stream};
 use backfire_model::connection_string::ConnectionString;
@@ -11,6 +12,7 @@ use backfire_server::server::{Server, ServerConfig};
 use bson::{Bson, Document};
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -123,9 +125,17 @@ impl Lab {
     /// # Panics
     /// When the options are not valid.
     pub fn client(&self, options: &str, listener: impl Listener) -> Client {
+        self.distant_client(options, Duration::ZERO, listener)
+    }
+
+    /// A client whose messages take `one_way` to the server, and replies as long.
+    ///
+    /// # Panics
+    /// As [`Lab::client`].
+    pub fn distant_client(&self, options: &str, one_way: Duration, listener: impl Listener) -> Client {
         let uri = ConnectionString::parse(&format!("mongodb://127.0.0.1:27017/?replicaSet=rs0&{options}"));
         let settings = ClientSettings::from_connection_string(&uri.expect("a valid connection string"));
-        let connector = Pipes(self.server.clone());
+        let connector = Pipes { server: self.server.clone(), one_way };
         Client::connect(settings.expect("settings"), connector, listener, 1).expect("a client")
     }
 
@@ -147,14 +157,47 @@ impl Default for Lab {
 }
 
 /// Connects a driver through pipes.
-struct Pipes(Server);
+struct Pipes {
+    server: Server,
+    one_way: Duration,
+}
 
 impl Connector for Pipes {
     fn connect(&self, _: &ServerAddress) -> BoxFuture<'static, std::io::Result<Box<dyn Stream>>> {
         let (near, far) = tokio::io::duplex(PIPE_BYTES);
-        let server = self.0.clone();
+        let server = self.server.clone();
+        let far = if self.one_way.is_zero() {
+            far
+        } else {
+            let (middle, end) = tokio::io::duplex(PIPE_BYTES);
+            let (from_client, to_client) = tokio::io::split(far);
+            let (from_server, to_server) = tokio::io::split(middle);
+            tokio::spawn(delay(from_client, to_server, self.one_way));
+            tokio::spawn(delay(from_server, to_client, self.one_way));
+            end
+        };
         tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
         Box::pin(std::future::ready(Ok(Box::new(near) as Box<dyn Stream>)))
+    }
+}
+
+/// Passes bytes on, each so much later than it came.
+async fn delay(mut from: ReadHalf<DuplexStream>, mut to: WriteHalf<DuplexStream>, by: Duration) {
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((at, bytes)) = receiver.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown().await;
+    });
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if sender.send((Instant::now() + by, buffer[..count].to_vec())).is_err() {
+            return;
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Public reports as tests: each names where it came from. The letter and number are those of the collection the cases
 //! were taken from; what is asserted is the right behaviour, not the reported one.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use backfire_tests::{Lab, Wire};
 use backfire_wire::{FrameDecoder, OpCode};
 use bson::{Bson, Document, doc};
 use futures_util::FutureExt;
+use parking_lot::Mutex;
 use tokio::time::sleep;
 
 fn insert(id: impl Into<Bson>) -> Document {
@@ -385,6 +387,36 @@ async fn r37_a_deadline_keeps_the_prefix_of_a_batch() {
     assert_eq!((code(&reply), text(&reply)), (Some(50), "operation exceeded time limit"), "{reply}");
     lab.fail_point("stallInterruptible", "off", doc! {}).await;
     assert_eq!(lab.count(doc! { "a": 1 }).await, 1);
+}
+
+/// R39, https://github.com/mongodb/mongo-java-driver/pull/1215 and 1289: `timeoutMS` and the way to the server. What cannot
+/// be answered in time is not sent; what is sent has a `maxTimeMS` that leaves time for the way back.
+#[tokio::test(start_paused = true)]
+async fn r39_a_timeout_counts_the_way_to_the_server() {
+    for (round_trip_ms, sends) in [(120, 0), (20, 1)] {
+        let lab = Lab::new();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sent);
+        let one_way = Duration::from_millis(round_trip_ms / 2);
+        let client = lab.distant_client("retryWrites=true", one_way, move |event: &Event| {
+            if let Event::Command(CommandEvent::Started(command)) = event
+                && command.command_name == "insert"
+            {
+                seen.lock().push(command.command.to_document().get_i64("maxTimeMS").ok());
+            }
+        });
+        let collection = client.database("test").collection("c");
+        // The connection is there, and the driver knows how far it is.
+        collection.insert_one(doc! { "_id": 0 }).await.expect("inserted");
+        sleep(Duration::from_secs(30)).await;
+        let result = collection.insert_one(doc! { "_id": 1 }).timeout(Duration::from_millis(100)).await;
+        let sent = sent.lock().split_off(1);
+        assert_eq!((sent.len(), result.is_ok()), (sends, sends == 1), "round trip {round_trip_ms} ms: {result:?}");
+        assert!(sent.iter().all(|max_time_ms| (1..=80).contains(&max_time_ms.unwrap_or(0))), "{sent:?}");
+        if let Err(error) = result {
+            assert!(error.is_operation_timeout(), "{error}");
+        }
+    }
 }
 
 /// R59, https://github.com/FerretDB/FerretDB/issues/4475 and others: partial inserts stay, endSessions and killOp exist.
