@@ -1,6 +1,6 @@
 //! Which files there are: walks the paths given, sorts files by what they may tell, and bounds what is read.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
@@ -149,6 +149,8 @@ pub struct Tree {
     pub unread: Vec<Unread>,
     /// The folders given, or those of the files given.
     pub roots: Vec<PathBuf>,
+    /// The folders with a build file.
+    build_folders: HashSet<PathBuf>,
 }
 
 impl Tree {
@@ -159,11 +161,9 @@ impl Tree {
 
     /// The folder of the module that a path belongs to: the nearest with a build file, or the folder given.
     pub fn module_of(&self, path: &Path) -> PathBuf {
-        let builds: Vec<&Path> =
-            self.files.iter().filter(|found| found.kind.is_build()).filter_map(|found| found.path.parent()).collect();
         path.ancestors()
             .skip(1)
-            .find(|folder| builds.contains(folder) || self.roots.iter().any(|root| root == folder))
+            .find(|folder| self.build_folders.contains(*folder) || self.roots.iter().any(|root| root == folder))
             .map_or_else(|| path.parent().unwrap_or(path).to_path_buf(), Path::to_path_buf)
     }
 }
@@ -199,7 +199,12 @@ pub fn discover(paths: &[PathBuf], with_tests: bool) -> Result<Tree, NoSuchPath>
     let mut left_bytes = TOTAL_MAX_BYTES;
     for (path, (kind, is_named)) in found {
         match read(&path, kind, is_named, &mut left_bytes) {
-            Ok(Some(file)) => tree.files.push(Found { kind, path, file }),
+            Ok(Some(file)) => {
+                if kind.is_build() {
+                    tree.build_folders.extend(path.parent().map(Path::to_path_buf));
+                }
+                tree.files.push(Found { kind, path, file });
+            }
             Ok(None) => {}
             Err(why) => tree.unread.push(Unread { path: shown(&path), why }),
         }

@@ -208,10 +208,10 @@ fn floor_boundary(text: &str, offset: usize) -> usize {
     offset
 }
 
-/// A connection string in running text: up to white space or a quotation mark. A `.properties` line may go on after a
-/// backslash.
+/// A connection string in running text, to the end of its line: a password with a blank or a quotation mark in it is still one.
+/// A `.properties` line may go on after a backslash.
 static URI: LazyLock<Option<Regex>> =
-    LazyLock::new(|| Regex::new(r#"(?i)mongodb(?:\+srv)?://(?:\\\r?\n[ \t]*|[^\s"'`<>])*"#).ok());
+    LazyLock::new(|| Regex::new(r"(?i)mongodb(?:\+srv)?://(?:\\\r?\n[ \t]*|[^\r\n])*").ok());
 
 /// A key that names a secret, and its value.
 static KEYED: LazyLock<Option<Regex>> = LazyLock::new(|| {
@@ -251,9 +251,18 @@ fn uri_secrets(uri: &str, base: usize, found: &mut Vec<Range<usize>>) {
         let user_end = rest[..at].find(':').map_or(at, |colon| colon + 1);
         found.push(base + start + user_end..base + start + at);
     }
-    if let Some(question) = rest.find('?') {
+    // A blank ends it, but not the one of a continuation line.
+    let mut is_continued = false;
+    let end = rest.char_indices().find(|(at, character)| {
+        is_continued = rest[*at..].starts_with("\\\n")
+            || rest[*at..].starts_with("\\\r\n")
+            || (is_continued && character.is_whitespace());
+        character.is_whitespace() && !is_continued
+    });
+    let end = end.map_or(uri.len(), |(end, _)| start + end);
+    if let Some(question) = uri[start..end].find('?') {
         let mut at = start + question + 1;
-        for option in uri[at..].split(['&', ';']) {
+        for option in uri[at..end].split(['&', ';']) {
             let hidden = match option.split_once('=') {
                 Some((name, _))
                     if backfire_model::connection_string::find_option(name).is_some_and(|(spec, _)| {
@@ -263,7 +272,7 @@ fn uri_secrets(uri: &str, base: usize, found: &mut Vec<Range<usize>>) {
                 {
                     None
                 }
-                Some((name, value)) => Some(at + name.len() + 1..at + name.len() + 1 + value.len()),
+                Some((_, value)) => Some(at + option.len() - value.len()..at + option.len()),
                 None => Some(at..at + option.len()),
             };
             found.extend(hidden.filter(|range| !range.is_empty()).map(|range| base + range.start..base + range.end));
@@ -314,6 +323,7 @@ mod tests {
             ("spring.x.password = s3cret x", "spring.x.password = ***"),
             ("\"password\": \"s3cret\"", "\"password\": ***"),
             ("uri: mongodb://h/?x=s3cret&w=1", "uri: mongodb://h/?x=***&w=1"),
+            ("uri: mongodb://u:s3'\"cr et@h", "uri: mongodb://u:***@h"),
         ];
         for (line, shown) in cases {
             assert_eq!(masked(line), shown);
