@@ -97,12 +97,13 @@ proptest! {
 
     #[test]
     fn a_password_is_in_no_output(
-        password in "[A-Za-z0-9!$'()*+,;=@:/?#%&~._-]{8,24}",
+        first in "[A-Z]{3}[0-9]{4}",
+        middle in "[A-Za-z0-9!$'()*+,;=@:/?#%&~._-]{0,9}",
+        last in "[A-Z]{3}[0-9]{4}",
         options in "[a-zA-Z=&]{0,20}",
         form in 0usize..6,
     ) {
-        // A password that is a part of a word of ours would be found by chance.
-        prop_assume!(password.chars().any(|c| c.is_ascii_digit()) && password.chars().filter(|c| c.is_alphanumeric()).count() > 6);
+        let password = format!("{first}{middle}{last}");
         let folder = tempfile::tempdir().unwrap();
         let uri = format!("mongodb://app:{password}@mongo:27017/db?{options}");
         let quoted = serde_json::to_string(&uri).unwrap();
@@ -118,7 +119,7 @@ proptest! {
         let file = Request { paths: vec![folder.path().to_path_buf()], ..Request::default() };
         let argument = Request { uri: Some(uri.clone()), ..Request::default() };
         for text in outputs(&file).into_iter().chain(outputs(&argument)) {
-            prop_assert!(!text.contains(&password), "{password} in {text}");
+            prop_assert!(!text.contains(&first) && !text.contains(&last), "{password} in {text}");
         }
     }
 
