@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::build::Version;
 use crate::service::{Client, Layer, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
-use crate::setting::shown_ms;
+use crate::setting::{counted, shown_ms};
 
 /// More waits than this are not added up.
 const WAITS_MAX: usize = 10_000;
@@ -82,6 +82,26 @@ impl Amount {
             Self::Exact(_) => None,
             Self::Range { why, .. } | Self::Unbounded { why } | Self::Unknown { why } => Some(why),
         }
+    }
+
+    /// The number with what it counts: `1 execution`, `4 to 6 executions`, `executions without bound`.
+    pub fn of(&self, one: &str, many: &str) -> String {
+        match self {
+            Self::Exact(number) => counted(number, one, many),
+            Self::Range { from, to, .. } => format!("{from} to {to} {many}"),
+            Self::Unbounded { .. } => format!("{many} without bound"),
+            Self::Unknown { .. } => format!("an unknown number of {many}"),
+        }
+    }
+
+    /// The number of executions.
+    pub fn executions(&self) -> String {
+        self.of("execution", "executions")
+    }
+
+    /// The number of copies.
+    pub fn copies(&self) -> String {
+        self.of("copy", "copies")
     }
 
     fn with(self, other: &Self, apply: impl Fn(u64, u64) -> u64) -> Self {
@@ -335,7 +355,10 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     let mut executions = waits.executions.clone().times(&inner);
     let mut overlapping = executions.clone();
     if let Some(stall_ms) = stall_ms {
-        (executions, overlapping) = within(stall_ms, &waits, &execution_ms, &inner);
+        (executions, overlapping) = match client.patience() {
+            Patience::Forever => waited_out(stall_ms, listener),
+            _ => within(stall_ms, &waits, &execution_ms, &inner),
+        };
     } else if client.patience() == Patience::Forever {
         executions = Amount::unbounded(
             "the client waits for ever: one execution until max.poll.interval.ms has passed, then one more with each hand-over",
@@ -343,7 +366,10 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         overlapping = executions.clone();
     }
     let allowed_ms = listener.max_poll_interval_ms.value;
-    let hands_over = exact_budget.is_exceeded() == Some(true) && listener.kind != ListenerKind::Sink;
+    // A slow dead letter is another fault than a stalled server; it has a rule of its own.
+    let gap_ms = exact_budget.needed_ms.most().map(|needed_ms| needed_ms - dead_letter_ms(listener).min(needed_ms));
+    let hands_over = listener.kind != ListenerKind::Sink
+        && gap_ms.is_some_and(|gap_ms| allowed_ms.is_some_and(|allowed_ms| gap_ms >= allowed_ms));
     let outlives = stall_ms.is_none_or(|stall_ms| allowed_ms.is_some_and(|allowed_ms| stall_ms > allowed_ms));
     if hands_over && outlives && !executions.is_unbounded() {
         executions = Amount::unbounded(
@@ -378,6 +404,26 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         largest_poll_records: largest_poll_records(listener, &exact_budget),
         safe_budget,
         exact_budget,
+    }
+}
+
+/// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
+fn waited_out(stall_ms: u64, listener: &Listener) -> (Amount, Amount) {
+    let hand_overs = match listener.max_poll_interval_ms.value {
+        Some(allowed_ms) if listener.kind != ListenerKind::Sink => stall_ms / allowed_ms.max(1),
+        _ => 0,
+    };
+    let why =
+        "one more with each max.poll.interval.ms that passes, where another consumer takes the partition (facts D6)";
+    let executions = Amount::range(1, hand_overs.saturating_add(1), why);
+    (executions.clone(), executions)
+}
+
+/// The longest wait for publishing, to the dead-letter topic or the next retry topic.
+fn dead_letter_ms(listener: &Listener) -> u64 {
+    match (listener.kind, listener.handler.recoverer.value) {
+        (ListenerKind::RetryTopic, _) | (_, Some(Recoverer::DeadLetter)) => listener.handler.dead_letter_wait_ms,
+        _ => 0,
     }
 }
 
@@ -496,10 +542,7 @@ fn exact_budget(service: &Service, listener: &Listener, execution_ms: &Amount, w
     let version = service.spring_kafka();
     let record_ms = listener.record_ms.value.unwrap_or(0);
     let longest_wait_ms = waits.waits_ms.iter().copied().max().unwrap_or(0);
-    let dead_letter_ms = match (listener.kind, listener.handler.recoverer.value) {
-        (ListenerKind::RetryTopic, _) | (_, Some(Recoverer::DeadLetter)) => listener.handler.dead_letter_wait_ms,
-        _ => 0,
-    };
+    let dead_letter_ms = dead_letter_ms(listener);
     let earlier = poll_records(listener).with(&Amount::Exact(1), u64::saturating_sub).times(&Amount::Exact(record_ms));
     let execution = execution_ms.clone().with(&Amount::Exact(record_ms), u64::max);
     let wait = |name: &str, ms: u64| (name.to_owned(), Amount::Exact(ms));

@@ -456,7 +456,25 @@ pub struct Unbound {
     pub place: Option<Place>,
 }
 
+impl Client {
+    /// What bounds the wait for a reply in this driver, as it is written in a connection string.
+    pub fn bound(&self, timeout_ms: u64) -> String {
+        match self.family {
+            Family::Rust => {
+                format!("a deadline of the application's own, such as tokio::time::timeout, of {timeout_ms} ms")
+            }
+            Family::Go if self.ignores_socket_timeout().is_some() => format!("timeoutMS={timeout_ms}"),
+            _ => format!("socketTimeoutMS={timeout_ms}"),
+        }
+    }
+}
+
 impl Service {
+    /// Whether Spring Kafka's error handler and Spring Data's exceptions apply.
+    pub fn is_spring(&self) -> bool {
+        self.client.family == Family::Java && self.sinks.is_empty()
+    }
+
     /// The version of Spring Framework, as far as back-off differs.
     pub fn spring(&self) -> SpringVersion {
         let version = self.versions.spring_framework.as_ref().map(|known| known.version.to_string());

@@ -205,6 +205,9 @@ fn unsuitable_engines(tree: &Tree, module: &Path) -> Vec<Place> {
 
 /// The default error handler of Spring Kafka (facts D1).
 pub fn default_handler(properties: Option<&Properties>, versions: &Versions) -> Handler {
+    if versions.family.is_some_and(|family| family != Family::Java) {
+        return own_handler();
+    }
     let version = versions.spring_kafka.as_ref().map(|known| &known.version);
     let name = version.map_or("Spring Kafka".to_owned(), |version| format!("Spring Kafka {version}"));
     let resets = version.is_none_or(|version| version.at_least([2, 9, 0]));
@@ -221,6 +224,22 @@ pub fn default_handler(properties: Option<&Properties>, versions: &Versions) -> 
     }
 }
 
+/// The handler of a consumer without Spring: what is not stated is not known, and one execution is the least.
+fn own_handler() -> Handler {
+    let of = "backfire: not stated";
+    Handler {
+        retries: Setting::default_of(Retries::Times(1), of),
+        is_default: false,
+        resets_on_exception_change: Setting::default_of(false, of),
+        resets_on_recovery_failure: Setting::default_of(false, of),
+        recoverer: Setting::default_of(Recoverer::Own, of),
+        dead_letter_wait_ms: 0,
+        not_retryable: None,
+        pauses: false,
+        place: None,
+    }
+}
+
 fn add_listeners(service: &mut Service, tree: &Tree, module: &Path) {
     let properties = service.properties.clone();
     let handler = default_handler(properties.as_ref(), &service.versions);
@@ -231,7 +250,7 @@ fn add_listeners(service: &mut Service, tree: &Tree, module: &Path) {
     let get = |name: &str| properties.as_ref().and_then(|p| p.get(name).map(|property| (p, property)));
     let concurrency = match get("spring.kafka.listener.concurrency") {
         Some((properties, property)) => kafka::number(properties, property, false),
-        None => Setting::default_of(1, "Spring Kafka"),
+        None => Setting::default_of(1, if service.is_spring() { "Spring Kafka" } else { "backfire: not stated" }),
     };
     let text = |name: &str| get(name).and_then(|(p, property)| p.resolve(property).known().map(str::to_lowercase));
     let is_batch = text("spring.kafka.listener.type").as_deref() == Some("batch");

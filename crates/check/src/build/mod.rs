@@ -111,11 +111,11 @@ impl Versions {
         let Some(boot) = &self.boot else { return };
         let Some((row, is_exact)) = versions::row_for(&boot.version) else { return };
         let note = (!is_exact)
-            .then(|| format!("Spring Boot {} is not in the table; {} is the row taken", boot.version, row.boot));
+            .then(|| format!("the versions below are those of Spring Boot {}, the nearest that is known", row.boot));
         let of = |text: &str| {
             let source =
                 Source::Default(format!("Spring Boot {} ({boot_source})", boot.version, boot_source = boot.source));
-            Version::parse(text).map(|version| Known { version, source, note: note.clone() })
+            Version::parse(text).map(|version| Known { version, source, note: None })
         };
         self.driver = self.driver.take().or_else(|| of(row.driver));
         self.spring_kafka = self.spring_kafka.take().or_else(|| of(row.spring_kafka));
@@ -123,6 +123,9 @@ impl Versions {
         self.spring_framework = self.spring_framework.take().or_else(|| of(row.spring_framework));
         self.spring_data = self.spring_data.take().or_else(|| of(row.spring_data_mongodb));
         self.family = self.family.or(Some(Family::Java));
+        if let Some(boot) = &mut self.boot {
+            boot.note = note;
+        }
     }
 }
 

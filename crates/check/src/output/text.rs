@@ -68,10 +68,12 @@ fn prediction(text: &mut String, one: &Prediction) {
         ("one execution", &one.execution_ms, true),
         ("until the end", &one.dead_letter_ms, true),
     ];
+    let mut said: Vec<&str> = Vec::new();
     for (name, amount, is_time) in rows {
         let value = if is_time { amount.shown_as_time() } else { amount.to_string() };
         let _ = write!(text, "    {name:16}  {value}");
-        if let Some(why) = amount.why().filter(|why| !why.is_empty()) {
+        if let Some(why) = amount.why().filter(|why| !why.is_empty() && !said.contains(why)) {
+            said.push(why);
             let _ = write!(text, "  ({why})");
         }
         text.push('\n');

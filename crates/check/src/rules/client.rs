@@ -23,7 +23,7 @@ pub const NO_TIMEOUT: Rule = Rule {
     check: |context, findings| {
         let client = &context.service.client;
         let Some(uri) = client.uri.as_ref().filter(|uri| uri.parsed.is_some() && context.has_client()) else { return };
-        if client.patience() != Patience::Forever || client.family == Family::Rust {
+        if client.patience() != Patience::Forever {
             return;
         }
         // Where something is set that the driver does not use, that is the finding.
@@ -40,7 +40,7 @@ pub const NO_TIMEOUT: Rule = Rule {
                 client.driver()
             ))
             .at(client.socket_timeout_ms.place().or(uri.source.place()))
-            .fix(format!("add {joined}socketTimeoutMS=30000 to the connection string")),
+            .fix(format!("add {joined}{} to the connection string", client.bound(30_000))),
         );
     },
 };

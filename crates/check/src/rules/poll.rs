@@ -151,7 +151,7 @@ pub const NO_BOUND: Rule = Rule {
                 findings.push(
                     Finding::new(message)
                         .at(client.socket_timeout_ms.place().or(place(listener)))
-                        .fix(format!("socketTimeoutMS={}", (allowed_ms / 10).clamp(1_000, 30_000))),
+                        .fix(client.bound((allowed_ms / 10).clamp(1_000, 30_000))),
                 );
             }
         }

@@ -5,7 +5,7 @@ use backfire_model::back_off::{BackOff, JitterRule, no_random};
 use super::{Context, Rule};
 use crate::finding::{Finding, Level};
 use crate::service::{Listener, ListenerKind, Recoverer, Retries};
-use crate::setting::{Source, shown_ms};
+use crate::setting::shown_ms;
 
 /// Where a listener's retries are set, or the listener itself.
 fn place(listener: &Listener) -> Option<&crate::source::Place> {
@@ -35,8 +35,11 @@ pub const DEFAULT_HANDLER: Rule = Rule {
         for (listener, prediction) in context.listeners() {
             if listener.handler.is_default && listener.kind != ListenerKind::Sink {
                 let message = format!(
-                    "{}: default error handler: {} executions, {} sends, {} copies at once of one record's write",
-                    listener.name, prediction.executions, prediction.sends, prediction.overlapping_copies_max
+                    "{}: default error handler: {}, {}, at once {} of one record's write",
+                    listener.name,
+                    prediction.executions.executions(),
+                    prediction.sends.of("send", "sends"),
+                    prediction.overlapping_copies_max.copies()
                 );
                 findings.push(Finding::new(message).at(place(listener)).fix(HANDLER));
             }
@@ -67,7 +70,7 @@ pub const IMMEDIATE: Rule = Rule {
                 _ => false,
             };
             if is_immediate && !listener.handler.is_default {
-                let message = format!("{}: no wait between {} executions", listener.name, prediction.executions);
+                let message = format!("{}: no wait between {}", listener.name, prediction.executions.executions());
                 findings.push(Finding::new(message).at(place(listener)).fix(HANDLER));
             }
         }
@@ -116,10 +119,11 @@ pub const EXCEPTION_CHANGE: Rule = Rule {
             let is_reset = listener.handler.resets_on_exception_change.value == Some(true);
             let counts = matches!(listener.kind, ListenerKind::Single)
                 && !matches!(listener.handler.retries.value, Some(Retries::Times(1)));
-            if is_reset && retries && counts && !listener.handler.is_default {
+            if is_reset && retries && counts && !listener.handler.is_default && context.service.is_spring() {
                 let message = format!(
-                    "{}: {} executions hold for one class of exception; a change starts them anew",
-                    listener.name, prediction.executions
+                    "{}: {} hold for one class of exception; a change starts them anew",
+                    listener.name,
+                    prediction.executions.executions()
                 );
                 findings.push(
                     Finding::new(message)
@@ -144,10 +148,15 @@ pub const RECOVERY_FAILURE: Rule = Rule {
         for (listener, prediction) in context.listeners() {
             let can_fail = matches!(listener.handler.recoverer.value, Some(Recoverer::DeadLetter | Recoverer::Own));
             let applies = matches!(listener.kind, ListenerKind::Single | ListenerKind::Batch);
-            if can_fail && applies && listener.handler.resets_on_recovery_failure.value == Some(true) {
+            if context.service.is_spring()
+                && can_fail
+                && applies
+                && listener.handler.resets_on_recovery_failure.value == Some(true)
+            {
                 let message = format!(
-                    "{}: {} executions become unbounded while the dead letter cannot be published",
-                    listener.name, prediction.executions
+                    "{}: {} become unbounded while the dead letter cannot be published",
+                    listener.name,
+                    prediction.executions.executions()
                 );
                 findings.push(
                     Finding::new(message)
@@ -264,8 +273,10 @@ pub const STACKED: Rule = Rule {
                 }
                 let inner = inner.map_or_else(|| "unknown".to_owned(), |number| number.to_string());
                 let message = format!(
-                    "{}: {} ({inner}) inside the error handler: {} executions in all",
-                    listener.name, layer.name, prediction.executions
+                    "{}: {} ({inner}) inside the error handler: {} in all",
+                    listener.name,
+                    layer.name,
+                    prediction.executions.executions()
                 );
                 findings.push(
                     Finding::new(message)
@@ -297,12 +308,12 @@ pub const NOT_DECLARED: Rule = Rule {
             let retries = prediction.executions.most().is_none_or(|most| most > 1);
             let missing: Vec<&str> =
                 INCURABLE.iter().copied().filter(|name| !declared.iter().any(|known| known.ends_with(name))).collect();
-            let is_spring = listener.kind != ListenerKind::Sink
-                && listener.handler.retries.source != Source::default_of("backfire: no consumer was found");
+            let is_spring =
+                context.service.is_spring() && !matches!(listener.handler.retries.value, Some(Retries::Times(1)));
             let has_duplicate_key = missing.contains(&"DuplicateKeyException");
             if retries && is_spring && has_duplicate_key && !listener.handler.is_default {
                 let message =
-                    format!("{}: {} are executed {} times", listener.name, missing.join(", "), prediction.executions);
+                    format!("{}: {}: {} each", listener.name, missing.join(", "), prediction.executions.executions());
                 let fix = "errorHandler.addNotRetryableExceptions(DuplicateKeyException.class, DataIntegrityViolationException.class);";
                 findings.push(Finding::new(message).at(place(listener)).fix(fix));
             }
@@ -324,7 +335,7 @@ pub const ZERO_RETRIES: Rule = Rule {
                 && growing.max_retries == 0
                 && growing.initial_interval_ms > 0
             {
-                let message = format!("{}: 0 retries give {} executions", listener.name, prediction.executions);
+                let message = format!("{}: 0 retries give {}", listener.name, prediction.executions.executions());
                 findings.push(Finding::new(message).at(place(listener)).fix("new FixedBackOff(0, 0)"));
             }
         }

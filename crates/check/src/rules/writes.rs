@@ -34,10 +34,16 @@ pub const GENERATED_ID: Rule = Rule {
                 matches!(write.op, Op::Insert | Op::InsertMany | Op::Save) || write.models.contains(&Op::Insert);
             if inserts && write.id == Id::Generated && listener.kind != ListenerKind::Sink {
                 let message = format!(
-                    "{}: {} executions can leave {} documents for one record",
-                    listener.name, prediction.executions, prediction.executions
+                    "{}: {} can leave a document each for one record",
+                    listener.name,
+                    prediction.executions.executions()
                 );
-                let fix = "document.setId(record.topic() + \"-\" + record.partition() + \"-\" + record.offset());";
+                let fix = match context.service.client.family {
+                    Family::Java => {
+                        "document.setId(record.topic() + \"-\" + record.partition() + \"-\" + record.offset());"
+                    }
+                    _ => "_id = topic + \"-\" + partition + \"-\" + offset",
+                };
                 findings.push(Finding::new(message).at(place(listener, write)).fix(fix));
             }
         }
@@ -57,10 +63,10 @@ pub const MULTI_DOCUMENT: Rule = Rule {
         for (listener, prediction, write) in retried(context) {
             if write.op.is_multi() {
                 let message = format!(
-                    "{}: {} runs in {} copies, none of them resent",
+                    "{}: {} runs in {}, none of them resent",
                     listener.name,
                     write.op.name(),
-                    prediction.copies
+                    prediction.copies.copies()
                 );
                 findings.push(
                     Finding::new(message)
@@ -135,7 +141,7 @@ pub const TRANSACTION: Rule = Rule {
         for (listener, prediction, write) in retried(context) {
             if write.in_transaction {
                 let message =
-                    format!("{}: {} executions of the transaction's body", listener.name, prediction.executions);
+                    format!("{}: {} of the transaction's body", listener.name, prediction.executions.executions());
                 findings.push(Finding::new(message).at(place(listener, write)));
             }
         }
@@ -205,12 +211,15 @@ pub const LATE_COPY: Rule = Rule {
             let is_new_each_time = write.id == Id::Generated;
             if applies && !is_new_each_time && write.is_guarded != Some(true) {
                 let message = format!(
-                    "{}: any of {} copies of this {} may write last",
+                    "{}: of {} of this {} any may write last",
                     listener.name,
-                    prediction.copies,
+                    prediction.copies.copies(),
                     write.op.name()
                 );
-                let fix = "Query.query(where(\"_id\").is(id).and(\"offset\").lt(record.offset()))";
+                let fix = match context.service.client.family {
+                    Family::Java => "Query.query(where(\"_id\").is(id).and(\"offset\").lt(record.offset()))",
+                    _ => "{ _id: id, offset: { $lt: offset } }",
+                };
                 findings.push(Finding::new(message).at(place(listener, write)).fix(fix));
             }
         }
