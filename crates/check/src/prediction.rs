@@ -354,11 +354,14 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
 
     let mut executions = waits.executions.clone().times(&inner);
     let mut overlapping = executions.clone();
+    let mut stalled_sends = None;
     if let Some(stall_ms) = stall_ms {
-        (executions, overlapping) = match client.patience() {
+        let commands = commands(client, &sends_per_command, decisive);
+        let [all, sends, at_once] = match client.patience() {
             Patience::Forever => waited_out(stall_ms, listener),
-            _ => within(stall_ms, &waits, &execution_ms, &inner),
+            _ => within(stall_ms, &waits, &commands, &inner, inner_waits_ms),
         };
+        (executions, overlapping, stalled_sends) = (all, at_once, Some(sends));
     } else if client.patience() == Patience::Forever {
         executions = Amount::unbounded(
             "the client waits for ever: one execution until max.poll.interval.ms has passed, then one more with each hand-over",
@@ -377,6 +380,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
              record comes back (facts Y2)",
         );
         overlapping = executions.clone();
+        stalled_sends = None;
     }
     let has_deadline = matches!(client.patience(), Patience::Operation(_))
         || decisive.is_some_and(|write| write.max_time_ms.is_some());
@@ -387,7 +391,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
             "one at a time where the stalled place checks for interrupts, all where it does not (facts Y4)",
         );
     }
-    let sends = sends(client, listener, &executions, &sends_per_command);
+    let sends = sends(client, listener, &executions, &sends_per_command, stalled_sends);
     let consumers = Amount::Exact(service.consumers.value.unwrap_or(1))
         .times(&Amount::Exact(listener.concurrency.value.unwrap_or(1).max(1)));
     Prediction {
@@ -408,7 +412,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
 }
 
 /// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
-fn waited_out(stall_ms: u64, listener: &Listener) -> (Amount, Amount) {
+fn waited_out(stall_ms: u64, listener: &Listener) -> [Amount; 3] {
     let hand_overs = match listener.max_poll_interval_ms.value {
         Some(allowed_ms) if listener.kind != ListenerKind::Sink => stall_ms / allowed_ms.max(1),
         _ => 0,
@@ -416,7 +420,7 @@ fn waited_out(stall_ms: u64, listener: &Listener) -> (Amount, Amount) {
     let why =
         "one more with each max.poll.interval.ms that passes, where another consumer takes the partition (facts D6)";
     let executions = Amount::range(1, hand_overs.saturating_add(1), why);
-    (executions.clone(), executions)
+    [executions.clone(), executions.clone(), executions]
 }
 
 /// The longest wait for publishing, to the dead-letter topic or the next retry topic.
@@ -446,45 +450,95 @@ impl Sums {
     }
 }
 
-/// Executions until the stall ends, and copies that run at its end: all that started before it.
-fn within(stall_ms: u64, waits: &Waits, execution_ms: &Amount, inner: &Amount) -> (Amount, Amount) {
-    let (Some(each_ms), Some(inner)) = (execution_ms.most(), inner.most()) else {
-        return (waits.executions.clone(), waits.executions.clone());
-    };
-    if let Amount::Unknown { .. } = waits.executions {
-        return (waits.executions.clone(), waits.executions.clone());
+/// What is counted until a stall ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Run {
+    executions: u64,
+    sends: u64,
+    /// Executions that began before the stall's end: their copies run at its end, all at once.
+    overlapping: u64,
+}
+
+/// How one command behaves: how long each send waits, and how many sends there are.
+type Command = (u64, u64);
+
+/// The behaviours that are possible; more than one where something is not known.
+fn commands(client: &Client, sends: &Amount, write: Option<&Write>) -> Vec<Command> {
+    match client.patience() {
+        Patience::Forever | Patience::Unknown => Vec::new(),
+        Patience::Operation(timeout_ms) => vec![(timeout_ms, sends.most().unwrap_or(1))],
+        Patience::Socket(timeout_ms) => {
+            let counts = [sends.least(), sends.most()].into_iter().flatten();
+            let mut found: Vec<Command> = counts.map(|count| (timeout_ms, count)).collect();
+            let max_time_ms = write.and_then(|write| write.max_time_ms);
+            found.extend(
+                max_time_ms.filter(|max_time_ms| *max_time_ms < timeout_ms).map(|max_time_ms| (max_time_ms, 1)),
+            );
+            found.dedup();
+            found
+        }
     }
-    let inner = inner.max(1);
-    let inner_each_ms = each_ms / inner;
-    let mut start_ms = 0_u64;
-    let mut started = 0_u64;
-    let mut executions = 0_u64;
-    let mut series = waits.waits_ms.iter();
+}
+
+/// Counts until the stall ends or the retries do. `inner` executions run within each of the handler's, `inner_wait_ms` apart.
+fn walk(stall_ms: u64, waits_ms: &[u64], (send_ms, sends): Command, inner: u64, inner_wait_ms: u64) -> Run {
+    let mut run = Run { executions: 0, sends: 0, overlapping: 0 };
+    let mut now_ms = 0_u64;
+    let mut waits = waits_ms.iter();
     loop {
         for index in 0..inner {
-            let at_ms = start_ms.saturating_add(inner_each_ms.saturating_mul(index));
-            executions += 1;
-            started += u64::from(at_ms < stall_ms);
-            // The execution that sees the stall's end succeeds.
-            if at_ms.saturating_add(inner_each_ms) > stall_ms {
-                return (Amount::Exact(executions), Amount::Exact(started));
+            run.executions += 1;
+            run.overlapping += u64::from(now_ms < stall_ms);
+            for _ in 0..sends {
+                run.sends += 1;
+                now_ms = now_ms.saturating_add(send_ms);
+                // The send that waits when the stall ends is answered, and so is one that comes after it.
+                if now_ms > stall_ms {
+                    return run;
+                }
+            }
+            if index + 1 < inner {
+                now_ms = now_ms.saturating_add(inner_wait_ms);
             }
         }
-        let Some(wait_ms) = series.next() else { break };
-        start_ms = start_ms.saturating_add(each_ms).saturating_add(*wait_ms);
-        if each_ms == 0 && *wait_ms == 0 {
-            break;
+        match waits.next() {
+            Some(wait_ms) => now_ms = now_ms.saturating_add(*wait_ms),
+            None => return run,
         }
     }
-    if waits.waits_ms.len() == WAITS_MAX {
-        return (Amount::unbounded("very many"), Amount::unbounded("very many"));
+}
+
+/// Executions, sends and overlapping copies for a stall of this length.
+fn within(stall_ms: u64, waits: &Waits, commands: &[Command], inner: &Amount, inner_waits_ms: u64) -> [Amount; 3] {
+    let all = |why: &str| [Amount::unknown(why), Amount::unknown(why), Amount::unknown(why)];
+    if let Amount::Unknown { why } = &waits.executions {
+        return all(why);
     }
-    (Amount::Exact(executions), Amount::Exact(started))
+    let Some(inner) = inner.most() else { return all("the attempts of an inner retry are not known") };
+    let inner = inner.clamp(1, WAITS_MAX as u64);
+    let inner_wait_ms = inner_waits_ms / inner.saturating_sub(1).max(1);
+    let runs: Vec<Run> =
+        commands.iter().map(|command| walk(stall_ms, &waits.waits_ms, *command, inner, inner_wait_ms)).collect();
+    let is_cut = waits.waits_ms.len() == WAITS_MAX;
+    let over = |count: fn(&Run) -> u64| match (runs.iter().map(count).min(), runs.iter().map(count).max()) {
+        (Some(from), Some(to)) if !(is_cut && to >= WAITS_MAX as u64) => {
+            Amount::range(from, to, "the kind of write, its retries or its deadline are not certain")
+        }
+        (Some(_), Some(_)) => Amount::unbounded(format!("more than {WAITS_MAX} executions before the stall ends")),
+        _ => Amount::unknown("the socket timeout is not known"),
+    };
+    [over(|run| run.executions), over(|run| run.sends), over(|run| run.overlapping)]
 }
 
 /// All sends for one record. A bulk of several commands may send each of them in every execution (facts F7).
-fn sends(client: &Client, listener: &Listener, executions: &Amount, per_command: &Amount) -> Amount {
-    let stalled = executions.clone().times(per_command);
+fn sends(
+    client: &Client,
+    listener: &Listener,
+    executions: &Amount,
+    per_command: &Amount,
+    counted: Option<Amount>,
+) -> Amount {
+    let stalled = counted.unwrap_or_else(|| executions.clone().times(per_command));
     let commands: Option<Vec<(u64, u64)>> = listener
         .writes
         .iter()
@@ -591,4 +645,103 @@ fn largest_poll_records(listener: &Listener, budget: &Budget) -> Option<u64> {
     let rest_ms = budget.needed_ms.most()?.saturating_sub(records.saturating_sub(1).saturating_mul(record_ms));
     let free_ms = budget.allowed_ms?.checked_sub(rest_ms + 1)?;
     Some(free_ms / record_ms + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// facts/client.md F3 for constant waits: the most sends at the server at once when each takes the stall's time by itself is
+    /// another question; here the stall ends for all at one instant. Checked against counting instant by instant.
+    fn brute(stall_ms: u64, waits_ms: &[u64], (send_ms, sends): Command, inner: u64, inner_wait_ms: u64) -> Run {
+        let mut run = Run { executions: 0, sends: 0, overlapping: 0 };
+        // What happens next, as (time, what): a list of all sends there would be without an answer.
+        let mut planned: Vec<(u64, bool)> = Vec::new();
+        let mut start_ms = 0;
+        for handler in 0..=waits_ms.len() {
+            for index in 0..inner {
+                for send in 0..sends {
+                    planned.push((start_ms + send * send_ms, send == 0));
+                }
+                start_ms += sends * send_ms + if index + 1 < inner { inner_wait_ms } else { 0 };
+            }
+            start_ms += waits_ms.get(handler).copied().unwrap_or(0);
+        }
+        // A send is answered when the stall ends while it waits, or has ended before.
+        let answered = planned.iter().position(|(at_ms, _)| at_ms + send_ms > stall_ms);
+        for (at_ms, is_first) in &planned[..answered.map_or(planned.len(), |index| index + 1)] {
+            run.sends += 1;
+            run.executions += u64::from(*is_first);
+            run.overlapping += u64::from(*is_first && *at_ms < stall_ms);
+        }
+        run
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, cases: 10_000, ..Default::default() })]
+
+        #[test]
+        fn counting_within_a_stall(
+            stall_ms in 0u64..400,
+            waits_ms in proptest::collection::vec(0u64..50, 0..12),
+            send_ms in 1u64..60,
+            sends in 1u64..3,
+            inner in 1u64..4,
+            inner_wait_ms in 0u64..20,
+        ) {
+            let command = (send_ms, sends);
+            let run = walk(stall_ms, &waits_ms, command, inner, inner_wait_ms);
+            proptest::prop_assert_eq!(run, brute(stall_ms, &waits_ms, command, inner, inner_wait_ms));
+            proptest::prop_assert!(run.sends <= run.executions * sends && run.overlapping <= run.executions);
+        }
+    }
+
+    proptest::proptest! {
+        #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+        /// The prediction of scenarios counts the same for a stall that outlives the application.
+        #[test]
+        fn as_the_model_predicts(
+            waits_ms in proptest::collection::vec(0u64..50_000, 0..12),
+            send_ms in 1u64..60_000,
+            resends in proptest::bool::ANY,
+        ) {
+            use backfire_model::predict::{Effect, Plan, Stall, predict};
+            let plan = Plan {
+                socket_timeout_ms: Some(send_ms),
+                timeout_ms: None,
+                resends,
+                max_time_ms: None,
+                waits_ms: waits_ms.clone(),
+                stall: Stall::Engine,
+                write_tickets: 128,
+                ticket_slice_ms: 500,
+                deadline_counts_fail_point: false,
+                hang_up_after_ms: None,
+                held_reads: 0,
+                effect: Effect::NewDocuments(1),
+                seeded: 0,
+            };
+            let counts = predict(&plan).map(|prediction| prediction.counts);
+            let run = walk(u64::MAX, &waits_ms, (send_ms, if resends { 2 } else { 1 }), 1, 0);
+            let same = counts.map(|counts| (counts.executions, counts.sends, counts.overlapping_copies_max));
+            proptest::prop_assert_eq!(same, Ok((run.executions, run.sends, run.overlapping)));
+        }
+    }
+
+    #[test]
+    fn a_stall_that_outlives_the_retries_gives_the_published_numbers() {
+        let run = walk(u64::MAX, &[0, 0, 0], (30_000, 2), 1, 0);
+        assert_eq!(run, Run { executions: 4, sends: 8, overlapping: 4 });
+    }
+
+    #[test]
+    fn amounts_add_and_multiply_with_what_is_not_known() {
+        let range = Amount::range(1, 2, "r");
+        assert_eq!(range.clone().times(&Amount::Exact(3)), Amount::range(3, 6, "r"));
+        assert!(Amount::Exact(1).plus(&Amount::unbounded("u")).is_unbounded());
+        assert_eq!(Amount::unknown("x").times(&range).why(), Some("x"));
+        assert_eq!(range.executions(), "1 to 2 executions");
+        assert_eq!(Amount::Exact(1).copies(), "1 copy");
+    }
 }
