@@ -286,10 +286,9 @@ fn is_worth_keeping(kind: Kind, is_named: bool, text: &str) -> bool {
     }
 }
 
-/// The path without `.` components.
+/// The path without `.` components; the folder the program runs in is empty, as the parent of a name alone is.
 pub fn clean(path: &Path) -> PathBuf {
-    let cleaned: PathBuf = path.components().filter(|part| !matches!(part, Component::CurDir)).collect();
-    if cleaned.as_os_str().is_empty() { PathBuf::from(".") } else { cleaned }
+    path.components().filter(|part| !matches!(part, Component::CurDir)).collect()
 }
 
 /// The path with `..` taken out where a folder stands before it, for looking up among found files.
@@ -310,6 +309,9 @@ pub fn resolved(path: &Path) -> PathBuf {
 /// The path as text, with `/` and without control characters.
 pub fn shown(path: &Path) -> String {
     let text = clean(path).to_string_lossy().replace('\\', "/");
+    if text.is_empty() {
+        return ".".to_owned();
+    }
     text.chars().map(|character| if character.is_control() { '?' } else { character }).collect()
 }
 
