@@ -141,3 +141,13 @@ fn every_wait_of_an_operation_goes_through_one_function() {
     .collect();
     assert!(bare.is_empty(), "{}", bare.join("\n"));
 }
+
+#[test]
+fn every_fail_point_that_code_asks_for_is_in_the_table() {
+    let text = fs::read_to_string(root().join("crates/server/src/failpoints/table.rs")).expect("the table");
+    let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.strip_suffix("\";")).collect();
+    let names: Vec<_> = names.iter().filter_map(|line| line.split_once(": &str = \"")).map(|(_, name)| name).collect();
+    let rows: Vec<_> = backfire_server::failpoints::FAIL_POINTS.iter().map(|row| row.name).collect();
+    assert!(!names.is_empty());
+    assert_eq!(names, rows);
+}

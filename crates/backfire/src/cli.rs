@@ -43,7 +43,7 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   backfire serve                      on 127.0.0.1:27017, behaving like 7.0
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
-  mongosh \"$(backfire serve --port 0 | head -1)\"";
+  mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
 
 /// Arguments of `rehearse`.
 #[derive(Debug, Args)]
@@ -152,5 +152,33 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    /// The help of every command, as the page shows it.
+    fn reference() -> String {
+        let mut text = "# Command line\n".to_owned();
+        let mut root = Cli::command().term_width(100);
+        root.build();
+        let commands = root.get_subcommands().filter(|command| command.get_name() != "help");
+        for command in commands {
+            let help = command.clone().render_long_help().to_string();
+            let help: Vec<_> = help.lines().map(str::trim_end).collect();
+            text.push_str(&format!(
+                "\n## backfire {}\n\n```text\n{}\n```\n",
+                command.get_name(),
+                help.join("\n").trim_end()
+            ));
+        }
+        text
+    }
+
+    #[test]
+    fn the_reference_is_in_step() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/command-line.md");
+        if std::env::var_os("UPDATE_DOCS").is_some() {
+            std::fs::write(path, reference()).expect("the page can be written");
+        }
+        let found = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(found == reference(), "docs/reference/command-line.md is old; run with UPDATE_DOCS=1");
     }
 }

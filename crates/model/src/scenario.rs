@@ -314,6 +314,16 @@ impl Scenario {
         Ok(())
     }
 
+    /// The list of built-in scenarios as a Markdown page.
+    pub fn built_in_markdown() -> String {
+        let mut text = "# Built-in scenarios\n\n| scenario | what it shows |\n| --- | --- |\n".to_owned();
+        for (name, source) in BUILT_IN {
+            let summary = Self::parse(source).map(|scenario| scenario.summary).unwrap_or_default();
+            text.push_str(&format!("| `{name}` | {} |\n", summary.replace('|', "\\|")));
+        }
+        text
+    }
+
     /// The client settings.
     ///
     /// # Errors

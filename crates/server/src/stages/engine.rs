@@ -10,7 +10,9 @@ use bson::{Bson, Document};
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
 use crate::failpoints::Entered;
-use crate::failpoints::table::{ON_PRIMARY_TRANSACTIONAL_WRITE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE};
+use crate::failpoints::table::{
+    FORGET_RETRY_HISTORY, ON_PRIMARY_TRANSACTIONAL_WRITE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE,
+};
 use crate::ops::Op;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::storage::Transaction;
@@ -150,7 +152,8 @@ pub async fn commit(
         .into());
     }
     let op_time = op.shared.topology.next_op_time(&op.shared.clock);
-    let staged = match session.filter(|_| !done.statements.is_empty()) {
+    let remembers = |_: &&CheckedOut| !done.statements.is_empty() && op.shared.passes(FORGET_RETRY_HISTORY).is_none();
+    let staged = match session.filter(remembers) {
         Some(session) => {
             Some((session, session.stage(&mut *transaction, done.statements, op_time, op.shared.clock.now())?))
         }
