@@ -58,6 +58,7 @@ fn rooms_depend_only_on_the_rooms_they_may() {
         ("driver", &["model", "wire"]),
         ("consumer", &["model"]),
         ("report", &["model"]),
+        ("check", &["model"]),
         ("rehearsal", &["consumer", "driver", "model", "server"]),
         ("backfire", &["model", "rehearsal", "report", "server"]),
     ]);
