@@ -712,6 +712,7 @@ mod tests {
                 timeout_ms: None,
                 resends,
                 max_time_ms: None,
+                resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,
                 write_tickets: 128,
