@@ -8,9 +8,11 @@ pub mod counts;
 pub mod event;
 pub mod ids;
 pub mod ledger;
+pub mod load;
 pub mod predict;
 pub mod run;
 pub mod scenario;
+pub mod tally;
 
 pub use back_off::{BackOff, BackOffError, SpringVersion};
 pub use connection_string::ConnectionString;

@@ -11,10 +11,13 @@ use backfire_driver::{BulkWriteModel, Client, Collection, DriverError};
 use backfire_model::back_off::no_random;
 use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::scenario::{Operation, Scenario};
-use backfire_model::{BackOff, Execution};
+use backfire_model::{BackOff, Execution, RecordId};
 
 use crate::documents::document;
 use crate::recorder::Recorder;
+
+/// The one record of a rehearsal.
+pub const THE_RECORD: RecordId = RecordId { partition: 0, offset: 0 };
 
 /// What one execution does, ready to run.
 #[derive(Clone)]
@@ -32,15 +35,16 @@ impl Write {
         Self { scenario, collection, max_time }
     }
 
-    /// Runs it once.
+    /// Runs it once, for `record`.
     ///
     /// # Errors
     /// The driver's.
-    pub async fn execute(&self, execution: Execution) -> Result<(), DriverError> {
+    pub async fn execute(&self, record: RecordId, execution: Execution) -> Result<(), DriverError> {
         let workload = &self.scenario.workload;
-        let one =
-            |table: &Option<toml::Table>| table.as_ref().map(|table| document(table, execution)).unwrap_or_default();
-        let all = || workload.documents.iter().map(|table| document(table, execution)).collect::<Vec<_>>();
+        let one = |table: &Option<toml::Table>| {
+            table.as_ref().map(|table| document(table, record, execution)).unwrap_or_default()
+        };
+        let all = || workload.documents.iter().map(|table| document(table, record, execution)).collect::<Vec<_>>();
         macro_rules! run {
             ($action:expr) => {{
                 let mut action = $action;
@@ -99,7 +103,7 @@ pub async fn run(
     };
     let work = |execution| {
         let write = write.clone();
-        async move { write.execute(execution).await.map_err(|error| failure(&error)) }
+        async move { write.execute(THE_RECORD, execution).await.map_err(|error| failure(&error)) }
     };
     handler.run(&record, work, &mut listener).await;
     Ok(())

@@ -10,6 +10,7 @@ pub mod documents;
 pub mod lab;
 pub mod recorder;
 pub mod rehearse;
+mod stall;
 
 pub use app::{AppOptions, rehearse_app};
 pub use rehearse::{Options, RehearsalError, Transport, rehearse};
