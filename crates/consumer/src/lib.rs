@@ -16,6 +16,7 @@ pub mod headers;
 mod listener;
 mod record;
 mod retry_state;
+pub mod source;
 mod spring_kafka;
 
 pub use classifier::{Classifier, Rule};
@@ -23,6 +24,7 @@ pub use dead_letters::{DeadLetters, DeadLettersFull, Destination};
 pub use error_handler::{ErrorHandler, Outcome};
 pub use failure::{ErrorClass, Failure, Link, MAX_LINKS};
 pub use listener::{Event, Listener, unheard};
-pub use record::{Record, TimestampType};
+pub use record::{Position, ProducerRecord, Record, TimestampType, TopicPartition};
 pub use retry_state::{AfterFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, Turn, WaitMode, WaitTurn};
+pub use source::{CommitError, PartitionRecords, Polled, Source, SourceError};
 pub use spring_kafka::{SPRING_KAFKA_VERSIONS, SpringKafkaVersion};
