@@ -8,6 +8,7 @@
 //!
 //! This room knows nothing of MongoDB: the work is a function that returns a [`Failure`] or not.
 
+mod bounds;
 mod classifier;
 mod dead_letters;
 mod error_handler;
@@ -19,12 +20,16 @@ mod retry_state;
 pub mod source;
 mod spring_kafka;
 
+pub use bounds::{Bounds, CustomBackOff, Recovery, Spent, SplitMix64, Terminal};
 pub use classifier::{Classifier, Rule};
 pub use dead_letters::{DeadLetters, DeadLettersFull, Destination};
 pub use error_handler::{ErrorHandler, Outcome};
 pub use failure::{ErrorClass, Failure, Link, MAX_LINKS};
 pub use listener::{Event, Listener, unheard};
 pub use record::{Position, ProducerRecord, Record, TimestampType, TopicPartition};
-pub use retry_state::{AfterFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, Turn, WaitMode, WaitTurn};
+pub use retry_state::{
+    AfterFailure, AfterRecoveryFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, TerminalTurn, Turn,
+    WaitMode, WaitTurn,
+};
 pub use source::{CommitError, PartitionRecords, Polled, Source, SourceError};
-pub use spring_kafka::{SPRING_KAFKA_VERSIONS, SpringKafkaVersion};
+pub use spring_kafka::{BatchRetryPolls, SPRING_KAFKA_VERSIONS, SpringKafkaVersion, UnknownSpringKafkaVersion};
