@@ -10,11 +10,12 @@
 
 mod bounds;
 mod classifier;
-mod dead_letters;
+pub mod dead_letters;
 mod error_handler;
 mod failure;
 pub mod headers;
 mod listener;
+mod logical_write;
 mod record;
 mod retry_state;
 pub mod source;
@@ -22,10 +23,14 @@ mod spring_kafka;
 
 pub use bounds::{Bounds, CustomBackOff, Recovery, Spent, SplitMix64, Terminal};
 pub use classifier::{Classifier, Rule};
-pub use dead_letters::{DeadLetters, DeadLettersFull, Destination};
+pub use dead_letters::{
+    DeadLetterRecoverer, DeadLetters, DeadLettersFull, Destination, Discard, PublishError, Publisher, RecoverError,
+    Recovered, Recoverer,
+};
 pub use error_handler::{ErrorHandler, Outcome};
 pub use failure::{ErrorClass, Failure, Link, MAX_LINKS};
 pub use listener::{Event, Listener, unheard};
+pub use logical_write::{InvalidLogicalWriteId, LogicalWriteId};
 pub use record::{Position, ProducerRecord, Record, TimestampType, TopicPartition};
 pub use retry_state::{
     AfterFailure, AfterRecoveryFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, TerminalTurn, Turn,
