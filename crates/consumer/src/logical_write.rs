@@ -28,7 +28,7 @@ impl LogicalWriteId {
     /// A record's identity: the key that a replay gave it, else where it failed first if it is a dead letter, else where
     /// it stands.
     pub fn of(record: &Record) -> Self {
-        Self::of_dead_letter(record).unwrap_or_else(|| Self::new(record.topic.clone(), record.partition, record.offset))
+        Self::of_dead_letter(record).unwrap_or_else(|| Self::new(&*record.topic, record.partition, record.offset))
     }
 
     /// The identity that a record's headers give it; `None`: there are none.
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_record_without_headers_is_where_it_stands() {
-        let mut record = Record { topic: "orders".to_owned(), partition: 3, offset: 258, ..Record::default() };
+        let mut record = Record { topic: "orders".into(), partition: 3, offset: 258, ..Record::default() };
         assert_eq!(LogicalWriteId::of(&record).to_string(), "orders-3-258");
         // Headers that cannot be read count as none.
         record.headers.push((headers::IDEMPOTENCY_KEY.to_owned(), b"nonsense".to_vec()));

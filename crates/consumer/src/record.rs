@@ -26,8 +26,8 @@ impl fmt::Display for TimestampType {
 /// A record: where it is, and what it holds.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Record {
-    /// The topic.
-    pub topic: String,
+    /// The topic; the records of a topic may share its name.
+    pub topic: Arc<str>,
     /// The partition.
     pub partition: i32,
     /// The offset.
@@ -82,8 +82,8 @@ impl fmt::Display for TopicPartition {
 /// A record that is to be written.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProducerRecord {
-    /// The topic.
-    pub topic: String,
+    /// The topic; the records of a topic may share its name.
+    pub topic: Arc<str>,
     /// The partition; `None`: by the key, or any where there is no key.
     pub partition: Option<i32>,
     /// The timestamp, in milliseconds since 1970; `None`: now.

@@ -13,7 +13,7 @@ pub const MAX_HEADER_BYTES: usize = 16 * 1024;
 /// headers about the failure replace older ones, those about the origin are added behind them.
 pub fn dead_letter(record: &Record, failure: &Failure, destination: &Destination) -> Record {
     let failure = failure.clone().of_listener();
-    let mut letter = Record { topic: destination.topic_for(&record.topic), ..record.clone() };
+    let mut letter = Record { topic: destination.topic_for(&record.topic).into(), ..record.clone() };
     let message = format!("{}; {}", failure.outer().message, failure.root().message);
     let names = match failure.is_about_key() {
         false => [headers::EXCEPTION_FQCN, headers::EXCEPTION_MESSAGE, headers::EXCEPTION_STACKTRACE],
@@ -58,7 +58,8 @@ fn stack_trace(failure: &Failure) -> String {
 
 fn cut(mut text: String) -> String {
     if text.len() > MAX_HEADER_BYTES {
-        text.truncate(text.floor_char_boundary(MAX_HEADER_BYTES));
+        let end = (0..=MAX_HEADER_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+        text.truncate(end);
     }
     text
 }

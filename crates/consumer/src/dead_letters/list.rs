@@ -94,7 +94,7 @@ mod tests {
     fn a_dead_letter_says_where_it_came_from_and_why() {
         let destination = Destination { consumer_group: Some("group".to_owned()), ..Destination::default() };
         let record = Record {
-            topic: "orders".to_owned(),
+            topic: "orders".into(),
             partition: 3,
             offset: 258,
             timestamp_ms: 1_000,
@@ -105,7 +105,7 @@ mod tests {
         };
         let letters = DeadLetters::new(destination, 10);
         let letter = letters.publish(&record, &failure()).unwrap();
-        assert_eq!((letter.topic.as_str(), letter.partition, letter.offset), ("orders-dlt", 3, 0));
+        assert_eq!((&*letter.topic, letter.partition, letter.offset), ("orders-dlt", 3, 0));
         assert_eq!((&letter.key, &letter.value), (&record.key, &record.value));
         let expected: [(&str, &[u8]); 12] = [
             ("own", b"1"),
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(letter.header(headers::EXCEPTION_FQCN), Some(expected[1].1));
         // Dead again: the origin is added behind, the exception is replaced.
         let again = letters.publish(&letter, &failure()).unwrap();
-        assert_eq!((again.topic.as_str(), again.offset), ("orders-dlt-dlt", 1));
+        assert_eq!((&*again.topic, again.offset), ("orders-dlt-dlt", 1));
         assert_eq!(again.header(headers::ORIGINAL_TOPIC), Some(b"orders-dlt".as_slice()));
         let count = |name: &str| again.headers.iter().filter(|(key, _)| key == name).count();
         assert_eq!((count(headers::EXCEPTION_FQCN), count(headers::ORIGINAL_TOPIC)), (1, 2));

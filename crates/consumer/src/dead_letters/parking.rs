@@ -81,7 +81,7 @@ fn line(record: &Record, letter: &Record) -> Vec<u8> {
     let headers: Vec<Value> =
         letter.headers.iter().map(|(name, value)| json!([name, STANDARD.encode(value)])).collect();
     let record = json!({
-        "topic": record.topic,
+        "topic": &*record.topic,
         "partition": record.partition,
         "offset": record.offset,
         "timestampMs": record.timestamp_ms,
@@ -115,7 +115,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("parked.jsonl");
         let parking = FileParking::open(&path, Destination::default(), 1_000).unwrap();
-        let record = Record { topic: "orders".to_owned(), offset: 7, key: Some(vec![0, 255]), ..Record::default() };
+        let record = Record { topic: "orders".into(), offset: 7, key: Some(vec![0, 255]), ..Record::default() };
         let failure = Failure::new(ErrorClass::new("a.B"), "line 1\nline 2");
         assert_eq!(parking.recover(&record, &failure, Spent::BackOff).await, Ok(Recovered::Discarded));
         let error = parking.recover(&record, &failure, Spent::BackOff).await.unwrap_err().to_string();

@@ -72,7 +72,7 @@ pub struct Discard;
 
 impl Recoverer for Discard {
     async fn recover(&self, record: &Record, failure: &Failure, spent: Spent) -> Result<Recovered, RecoverError> {
-        let (topic, partition, offset) = (record.topic.as_str(), record.partition, record.offset);
+        let (topic, partition, offset) = (&*record.topic, record.partition, record.offset);
         tracing::error!(topic, partition, offset, %spent, "retries spent, the record is dropped: {failure}");
         Ok(Recovered::Discarded)
     }
@@ -129,7 +129,7 @@ impl<P: Publisher> Recoverer for DeadLetterRecoverer<P> {
         let comes_back =
             letter.topic == record.topic || record.headers.iter().any(|(name, value)| is_origin(name, value));
         if comes_back && spent == Spent::NotRetryable {
-            return Err(RecoverError::BackToOrigin { topic: letter.topic });
+            return Err(RecoverError::BackToOrigin { topic: letter.topic.to_string() });
         }
         match timeout(self.send_timeout, self.publish(letter)).await {
             Ok(published) => Ok(Recovered::Published(published?)),
@@ -158,7 +158,7 @@ mod tests {
 
     fn record(partition: i32) -> Record {
         let (key, value) = (Some(b"k".to_vec()), Some(b"v".to_vec()));
-        Record { topic: "orders".to_owned(), partition, offset: 9, key, value, ..Record::default() }
+        Record { topic: "orders".into(), partition, offset: 9, key, value, ..Record::default() }
     }
 
     async fn recover(broker: &Broker, record: &Record, to: Destination, spent: Spent) -> Result<String, RecoverError> {
@@ -178,7 +178,7 @@ mod tests {
         let chosen = crate::source::memory::partition_of(b"k", 2);
         let expected = format!("orders-dlt-{chosen}@");
         assert!(recover(&broker, &record(7), to(), Spent::BackOff).await.unwrap().starts_with(&expected));
-        let old = Record { topic: "old".to_owned(), ..record(0) };
+        let old = Record { topic: "old".into(), ..record(0) };
         let of_2_8 = Destination::of_version("2.8".parse().unwrap());
         assert_eq!(recover(&broker, &old, of_2_8, Spent::BackOff).await.unwrap(), "old.DLT-0@0");
         let letter = &broker.read(&TopicPartition::new("orders-dlt", 1), 0, 1).unwrap()[0];
@@ -207,7 +207,7 @@ mod tests {
         assert_eq!(recover(&broker, &record, same(), Spent::BackOff).await, limit);
         // Round about: from the dead-letter topic back to the one before.
         let letter = Record {
-            topic: "orders-dlt".to_owned(),
+            topic: "orders-dlt".into(),
             ..dead_letter(&self::record(0), &Failure::new(ErrorClass::new("a.B"), ""), &Destination::default())
         };
         assert_eq!(recover(&broker, &letter, same(), Spent::NotRetryable).await, back);

@@ -99,7 +99,7 @@ impl<P: Publisher> Replay<P> {
         let partitions = self.publisher.partitions(&origin.topic).await;
         let record = ProducerRecord {
             partition: Some(origin.partition).filter(|number| partitions.is_none_or(|count| *number < count)),
-            topic: origin.topic,
+            topic: origin.topic.into(),
             timestamp_ms: None,
             key: letter.key.clone(),
             value: letter.value.clone(),
@@ -123,7 +123,7 @@ mod tests {
 
     fn letter(offset: i64) -> Record {
         let headers = vec![("own".to_owned(), b"1".to_vec())];
-        let record = Record { topic: "orders".to_owned(), partition: 1, offset, headers, ..Record::default() };
+        let record = Record { topic: "orders".into(), partition: 1, offset, headers, ..Record::default() };
         let failure = Failure::new(ErrorClass::new("a.B"), "failed");
         // A dead letter of the dead-letter topic: it failed there too.
         let once = dead_letter(&record, &failure, &Destination::default());

@@ -29,7 +29,7 @@ fn settings(back_off: BackOff) -> RetrySettings {
 }
 
 fn record() -> Record {
-    Record { topic: "orders".to_owned(), offset: 7, ..Record::default() }
+    Record { topic: "orders".into(), offset: 7, ..Record::default() }
 }
 
 /// Runs one record on a paused clock. Each execution takes `work_ms`; the n-th fails with the n-th class, succeeds at

@@ -226,7 +226,7 @@ impl Group {
         let (mut state, _) = self.lock();
         let is_current = state.counters.generation == generation;
         let member = membership.and_then(|membership| state.member(membership));
-        if !is_current || !member.is_some_and(|member| !member.overdue) {
+        if !is_current || member.is_none_or(|member| member.overdue) {
             state.counters.commits_failed += 1;
             return Err(CommitError::CommitFailed);
         }

@@ -100,7 +100,7 @@ impl Broker {
             (None, None) => (self.shared.random.lock().next_unit() * f64::from(count)) as i32,
         };
         let unknown =
-            || SourceError::UnknownPartition { topic: record.topic.clone(), partition: number, partitions: count };
+            || SourceError::UnknownPartition { topic: record.topic.to_string(), partition: number, partitions: count };
         let mut log = topic.partition(number).ok_or_else(unknown)?.lock();
         let most = self.shared.settings.max_records_per_partition;
         if log.len() >= most {
@@ -110,7 +110,7 @@ impl Broker {
         let since_began = i64::try_from(self.shared.began.elapsed().as_millis()).unwrap_or(i64::MAX);
         let now_ms = self.shared.settings.began_at_ms.saturating_add(since_began);
         let offset = log.append(Record {
-            topic: record.topic,
+            topic: Arc::clone(&topic.name),
             partition: number,
             offset: 0,
             timestamp_ms: record.timestamp_ms.unwrap_or(now_ms),

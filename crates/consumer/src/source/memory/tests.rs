@@ -23,8 +23,7 @@ fn settings(interval_s: u64) -> ConsumerSettings {
 fn fill(broker: &Broker, partition: i32, count: usize) {
     for number in 0..count {
         let value = Some(format!("{partition}/{number}").into_bytes());
-        let record =
-            ProducerRecord { topic: "orders".to_owned(), partition: Some(partition), value, ..Default::default() };
+        let record = ProducerRecord { topic: "orders".into(), partition: Some(partition), value, ..Default::default() };
         broker.send(record).unwrap();
     }
 }
@@ -255,7 +254,7 @@ async fn keys_and_random_numbers_choose_partitions() {
     broker.create_topic("orders", 4).unwrap();
     let send = |key: Option<&str>| {
         let key = key.map(|key| key.as_bytes().to_vec());
-        broker.send(ProducerRecord { topic: "orders".to_owned(), key, ..Default::default() }).unwrap()
+        broker.send(ProducerRecord { topic: "orders".into(), key, ..Default::default() }).unwrap()
     };
     assert_eq!(send(Some("foobar")).partition.partition, partition_of(b"foobar", 4));
     let chosen: Vec<i32> = (0..4).map(|_| send(None).partition.partition).collect();
@@ -272,7 +271,7 @@ async fn limits_and_names_that_do_not_exist_are_errors() {
     assert!(broker.create_topic("more", 1).is_err());
     assert_eq!((broker.partitions("orders"), broker.partitions("more")), (Some(1), None));
     let record = |topic: &str, partition| {
-        broker.send(ProducerRecord { topic: topic.to_owned(), partition: Some(partition), ..Default::default() })
+        broker.send(ProducerRecord { topic: topic.into(), partition: Some(partition), ..Default::default() })
     };
     assert!(record("orders", 0).is_ok() && record("orders", 0).is_err() && record("orders", 1).is_err());
     assert_eq!(record("more", 0), Err(SourceError::UnknownTopic { topic: "more".to_owned() }));
