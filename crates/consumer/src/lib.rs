@@ -8,21 +8,45 @@
 //!
 //! This room knows nothing of MongoDB: the work is a function that returns a [`Failure`] or not.
 
+mod bounds;
 mod classifier;
-mod dead_letters;
+mod container;
+pub mod dead_letters;
 mod error_handler;
 mod failure;
 pub mod headers;
 mod listener;
+mod logical_write;
+pub mod meters;
+mod observer;
+pub mod poll_budget;
 mod record;
 mod retry_state;
+pub mod source;
 mod spring_kafka;
+mod work;
 
+pub use bounds::{Bounds, CustomBackOff, Recovery, Spent, SplitMix64, Terminal};
 pub use classifier::{Classifier, Rule};
-pub use dead_letters::{DeadLetters, DeadLettersFull, Destination};
+pub use container::{
+    ATTEMPT_BUDGET_SPENT, AckMode, BoundedMode, Container, ContainerError, ContainerSettings, Mode, NoParking,
+    OverBudget, OverPollBudget, STOPPED, SpringMode, SpringWaits, StopHandle, WholeBatch, run_concurrently,
+};
+pub use dead_letters::{
+    DeadLetterRecoverer, DeadLetters, DeadLettersFull, Destination, Discard, PublishError, Publisher, RecoverError,
+    Recovered, Recoverer,
+};
 pub use error_handler::{ErrorHandler, Outcome};
 pub use failure::{ErrorClass, Failure, Link, MAX_LINKS};
 pub use listener::{Event, Listener, unheard};
-pub use record::{Record, TimestampType};
-pub use retry_state::{AfterFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, Turn, WaitMode, WaitTurn};
-pub use spring_kafka::{SPRING_KAFKA_VERSIONS, SpringKafkaVersion};
+pub use logical_write::{InvalidLogicalWriteId, LogicalWriteId};
+pub use observer::{ConsumerEvent, Observer, unobserved};
+pub use poll_budget::{Expected, PollBudget};
+pub use record::{Position, ProducerRecord, Record, TimestampType, TopicPartition};
+pub use retry_state::{
+    AfterFailure, AfterRecoveryFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, TerminalTurn, Turn,
+    WaitMode, WaitTurn,
+};
+pub use source::{CommitError, PartitionRecords, Polled, Source, SourceError};
+pub use spring_kafka::{BatchRetryPolls, SPRING_KAFKA_VERSIONS, SpringKafkaVersion, UnknownSpringKafkaVersion};
+pub use work::{Delivery, PerBatch, PerRecord, Work, WorkError, WorkKind, per_batch, per_record};

@@ -87,7 +87,7 @@ pub async fn run(
     let dead_letters = DeadLetters::new(Destination::default(), 1);
     let random: fn() -> f64 = no_random;
     let mut handler = ErrorHandler::new(settings, dead_letters, random).map_err(|error| error.to_string())?;
-    let record = Record { topic: "rehearsal".to_owned(), ..Record::default() };
+    let record = Record { topic: "rehearsal".into(), ..Record::default() };
     let mut listener = {
         let current = Arc::clone(&current);
         let mut running = Execution(0);
