@@ -26,6 +26,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("times-one", include_str!("../scenarios/times-one.toml")),
     ("lost-reply", include_str!("../scenarios/lost-reply.toml")),
     ("late-copy", include_str!("../scenarios/late-copy.toml")),
+    ("poll-interval", include_str!("../scenarios/poll-interval.toml")),
+    ("retry-storm", include_str!("../scenarios/retry-storm.toml")),
 ];
 
 /// More executions than this are not run: they are as good as unbounded.
@@ -294,7 +296,11 @@ impl Scenario {
         Ok(scenario)
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    /// Whether it can be run: values in range, and settings that do not contradict each other.
+    ///
+    /// # Errors
+    /// The first setting that is wrong, and what is allowed.
+    pub fn check(&self) -> Result<(), ScenarioError> {
         let fail = |message: String| Err(ScenarioError::new(message));
         let workload = &self.workload;
         if Namespace::parse(&workload.namespace).is_none() {
@@ -458,7 +464,7 @@ pub fn scaled(time_ms: u64, scale: f64) -> u64 {
 }
 
 /// The nearest of `known` to `name`, if one is near.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     known
         .map(|known| (strsim::jaro_winkler(name, known), known))

@@ -15,7 +15,7 @@ use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
-use crate::application::{self, THE_RECORD, Write};
+use crate::application::{self, OneWrite, THE_RECORD, Write};
 use crate::client_events::ClientEvents;
 use crate::documents::document;
 use crate::lab::Lab;
@@ -76,6 +76,9 @@ pub enum RehearsalError {
     /// The program under test could not be started.
     #[error("cannot run '{0}': {1}")]
     App(String, std::io::Error),
+    /// It has something that a simulation has not.
+    #[error("{0}; use 'backfire rehearse'")]
+    NotSimulated(&'static str),
     /// The recording has a limit.
     #[error("{0} events did not fit into the recording; a scenario of this size cannot be rehearsed")]
     TooManyEvents(u64),
@@ -85,7 +88,7 @@ pub enum RehearsalError {
 const END_PATIENCE_S: u64 = 60;
 
 /// A connection string for the client that sets up and counts: nothing but the server.
-const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
+pub(crate) const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
 
 /// A scenario on its way.
 pub(crate) struct Stage {
@@ -186,7 +189,7 @@ impl Stage {
 }
 
 /// The scenario's connection string with its times multiplied by the scale.
-fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
+pub(crate) fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
     let mut uri = scenario.connection_string()?;
     if let Some(ms) = plan.socket_timeout_ms {
         uri = uri.with_option("socketTimeoutMS", &ms.to_string())?;
@@ -205,7 +208,8 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
     predict(&scenario.plan(options.scale, false)?)?;
     let stage = Stage::set(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
     let current = Arc::new(AtomicU32::new(0));
-    let events = ClientEvents::new(Arc::clone(&stage.recorder), Arc::clone(&current));
+    let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
+    let events = ClientEvents::new(sink);
     let client = stage.lab.client(&stage.uri, events, options.seed)?;
     // A service has connections before its first write; so has this client.
     client.database("admin").run_command(doc! { "ping": 1 }).await?;

@@ -161,6 +161,11 @@ pub enum Unpredictable {
          looked at the server, which it does at most every {MIN_HEARTBEAT_MS} ms"
     )]
     TooTight(u64),
+    /// Two things happen at the same instant.
+    #[error(
+        "after {0} ms the stall begins or ends at the very instant at which the client acts: nobody can say which comes first"
+    )]
+    Tie(u64),
     /// Chance decides.
     #[error("{0}: only a simulation can say what comes of it")]
     Chance(&'static str),

@@ -135,6 +135,9 @@ impl<'p> Walk<'p> {
         let next_ms = [self.server.next_ms(), own_ms].into_iter().flatten().min();
         if let Some(turn_ms) = self.turn_ms().filter(|turn_ms| next_ms.is_none_or(|next_ms| *turn_ms <= next_ms)) {
             self.server.now_ms = turn_ms;
+            if own_ms == Some(turn_ms) {
+                return Err(Unpredictable::Tie(turn_ms));
+            }
             if self.server.is_stalled() {
                 self.lift();
             } else {
