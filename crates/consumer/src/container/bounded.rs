@@ -194,9 +194,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
                 self.revoking = Some(Revoking { partitions, until });
             }
             Polled::Lost(partitions) => {
-                for partition in &partitions {
-                    self.core.acks.remove(partition);
-                }
+                self.core.forget_acks(&partitions);
                 self.close_lanes(&partitions, running);
                 self.core.emit(&ConsumerEvent::Lost { partitions: &partitions });
             }
@@ -271,6 +269,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     async fn finish_revoke(&mut self, running: Running<'_>) {
         let Some(Revoking { partitions, .. }) = self.revoking.take() else { return };
         let _ = self.core.commit_acks().await;
+        self.core.forget_acks(&partitions);
         self.close_lanes(&partitions, running);
         self.core.emit(&ConsumerEvent::Revoked { partitions: &partitions });
     }

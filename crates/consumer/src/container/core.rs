@@ -138,13 +138,27 @@ impl<S: Source, O: Observer> Core<S, O> {
         }
     }
 
-    /// Commits what is done. What could not be committed is forgotten: it is delivered again, here or elsewhere.
+    /// Commits what is done. What is refused because the partitions are another's is forgotten: it is delivered again.
     pub(super) async fn commit_acks(&mut self) -> Result<(), CommitError> {
         if self.acks.is_empty() {
             return Ok(());
         }
         let offsets: Vec<_> = std::mem::take(&mut self.acks).into_iter().collect();
-        self.commit(&offsets).await
+        let result = self.commit(&offsets).await;
+        if matches!(result, Err(CommitError::Other { .. })) {
+            // The partitions are still this consumer's: the next commit tries again.
+            for (partition, offset) in offsets {
+                self.acks.entry(partition).or_insert(offset);
+            }
+        }
+        result
+    }
+
+    /// These partitions are another's: what was not committed of them is delivered again.
+    pub(super) fn forget_acks(&mut self, partitions: &[TopicPartition]) {
+        for partition in partitions {
+            self.acks.remove(partition);
+        }
     }
 
     pub(super) async fn commit(&mut self, offsets: &[(TopicPartition, i64)]) -> Result<(), CommitError> {

@@ -154,11 +154,13 @@ impl<S: Source, W: Work, D: Recoverer, O: Observer> Thread<'_, S, W, D, O> {
                     self.remaining.retain(|(partition, _)| !partitions.contains(partition));
                     // A commit that fails is told, and logged there too.
                     let _ = self.core.commit_acks().await;
+                    self.core.forget_acks(&partitions);
                     self.core.emit(&ConsumerEvent::Revoked { partitions: &partitions });
                 }
                 Polled::Lost(partitions) => {
                     self.remaining.retain(|(partition, _)| !partitions.contains(partition));
                     let _ = self.core.commit_acks().await;
+                    self.core.forget_acks(&partitions);
                     self.core.emit(&ConsumerEvent::Lost { partitions: &partitions });
                 }
             }
