@@ -116,6 +116,8 @@ impl KafkaConsumer {
     fn give_up(&mut self) -> Result<(), SourceError> {
         let Some(list) = self.revoking.take() else { return Ok(()) };
         let client = self.client()?;
+        // librdkafka keeps a pause over the next assignment; a partition that is assigned anew is not paused.
+        client.resume(&list).map_err(|error| of_call(&error))?;
         let result = match client.rebalance_protocol() {
             RebalanceProtocol::Cooperative => client.incremental_unassign(&list),
             _ => client.unassign(),
