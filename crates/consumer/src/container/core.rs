@@ -1,8 +1,11 @@
 //! What both kinds of container do alike: polling, executing, committing, telling.
 
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -80,14 +83,15 @@ impl<S: Source, O: Observer> Core<S, O> {
         self.observer.on_event(event);
     }
 
-    /// A retry state for another record, by the container's settings or by others.
+    /// A retry state for a record whose first execution began then, by the container's settings or by others.
     pub(super) fn retry_state(
         &mut self,
         settings: Option<RetrySettings>,
+        began: Instant,
     ) -> Result<RetryState<SplitMix64>, ContainerError> {
         let settings = settings.map_or_else(|| Arc::clone(&self.retry), Arc::new);
         let mut state = RetryState::new(settings, SplitMix64::new(self.random.next_u64()))?;
-        state.begin_at(self.now());
+        state.begin_at(began.duration_since(self.began));
         Ok(state)
     }
 
@@ -224,6 +228,18 @@ impl<S: Source, O: Observer> Core<S, O> {
         }
     }
 
+    /// An execution has run longer than it should.
+    pub(super) fn over_budget(&mut self, records: &Records, began: Instant, budget: Duration) {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (ran_ms, budget_ms) = (ms(began.elapsed()), ms(budget));
+        if let Some(record) = records.first() {
+            let (topic, partition, offset) = (&*record.topic, record.partition, record.offset);
+            tracing::warn!(topic, partition, offset, ran_ms, "an execution outlives its budget of {budget_ms} ms");
+        }
+        self.meters.over_budget.increment(1);
+        self.emit(&ConsumerEvent::OverBudget { records, ran_ms, budget_ms });
+    }
+
     /// What followed from a failure is known.
     pub(super) fn decided(&mut self, record: &Arc<Record>, after: AfterFailure) {
         let AfterFailure { retryable, back_off_restarted, wait_ms, spent } = after;
@@ -264,6 +280,11 @@ impl<S: Source, O: Observer> Core<S, O> {
         self.acks.extend(offsets);
         matches!(self.settings.ack_mode, AckMode::Record | AckMode::ManualImmediate)
     }
+}
+
+/// Polls a future once: most are over before anything else is due, and nothing has to be set up for them.
+pub(super) async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 fn with_attempt(record: &Record, attempt: u64) -> Record {
