@@ -57,6 +57,7 @@ fn rooms_depend_only_on_the_rooms_they_may() {
         ("server", &["model", "wire"]),
         ("driver", &["model", "wire"]),
         ("consumer", &["model"]),
+        ("jvm", &["model"]),
         ("report", &["model"]),
         ("rehearsal", &["consumer", "driver", "model", "server"]),
         ("backfire", &["model", "rehearsal", "report", "server"]),

@@ -1,0 +1,295 @@
+//! Static methods and constants of libraries, and what a library's call does around the code that it is given.
+
+use std::rc::Rc;
+
+use super::{ArgVal, Machine, Origin, Scope, Val, Why, builtin};
+use crate::index::{Base, Ty};
+use crate::mongo::write::{Around, AroundKind};
+use crate::span::Site;
+use crate::tree::ClassKind;
+use crate::value::{Operation, Value, compute};
+
+/// A library's constant: its value where it matters, else its name.
+pub(crate) fn constant(owner: &str, name: &str) -> Value {
+    match (owner, name) {
+        ("Long", "MAX_VALUE") | ("FixedBackOff", "UNLIMITED_ATTEMPTS") => return Value::Int(i64::MAX),
+        ("Integer" | "Int", "MAX_VALUE") => return Value::Int(i64::from(i32::MAX)),
+        ("Long", "MIN_VALUE") => return Value::Int(i64::MIN),
+        ("FixedBackOff", "DEFAULT_INTERVAL") => return Value::Int(5_000),
+        ("ExponentialBackOff", "DEFAULT_INITIAL_INTERVAL") => return Value::Int(2_000),
+        ("ExponentialBackOff", "DEFAULT_MULTIPLIER") => return Value::Float(1.5),
+        ("ExponentialBackOff", "DEFAULT_MAX_INTERVAL") => return Value::Int(30_000),
+        ("ExponentialBackOff", "DEFAULT_MAX_ELAPSED_TIME" | "DEFAULT_MAX_ATTEMPTS") => return Value::Int(i64::MAX),
+        ("Boolean", "TRUE") => return Value::Bool(true),
+        ("Boolean", "FALSE") => return Value::Bool(false),
+        ("Duration", "ZERO") => return Value::DurationMs(0),
+        _ => {}
+    }
+    // Kafka's clients name a setting's key by the key itself.
+    if matches!(owner, "ConsumerConfig" | "ProducerConfig" | "CommonClientConfigs")
+        && let Some(key) = name.strip_suffix("_CONFIG")
+    {
+        let key = key.to_ascii_lowercase().replace('_', ".");
+        let key = key.strip_suffix(".deserializer.class").map_or(key.clone(), |key| format!("{key}.deserializer"));
+        return Value::text(
+            key.strip_suffix(".serializer.class").map_or(key.clone(), |key| format!("{key}.serializer")),
+        );
+    }
+    Value::Constant { owner: owner.into(), name: name.into() }
+}
+
+/// A `TimeUnit`, `ChronoUnit` or `DurationUnit` in milliseconds.
+pub(crate) fn unit_ms(name: &str) -> Option<i64> {
+    Some(match name {
+        "MILLISECONDS" | "MILLIS" => 1,
+        "SECONDS" => 1_000,
+        "MINUTES" => 60_000,
+        "HOURS" => 3_600_000,
+        "DAYS" => 86_400_000,
+        _ => return None,
+    })
+}
+
+/// Whether a call gives back what the code gave that it was given.
+pub(crate) fn gives_back(name: &str) -> bool {
+    !matches!(name, "forEach" | "subscribe" | "execute_" | "submit" | "runAsync" | "schedule" | "launch" | "thenRun")
+}
+
+/// The type of some calls' results, whatever they are called on.
+pub(crate) fn result_type<'s>(name: &str) -> Option<Ty<'s>> {
+    match name {
+        "toString" | "name" | "getName" | "toHexString" | "topic" => Some(Ty::library("String")),
+        _ => None,
+    }
+}
+
+/// What a library's call puts around the code that it is given.
+pub(crate) fn around_call<'s>(
+    machine: &mut Machine<'s>,
+    target: &Val<'s>,
+    name: &str,
+    args: &[ArgVal<'s>],
+    at: Site,
+) -> Option<Around> {
+    let runs_code = args.iter().any(|arg| matches!(arg.val, Val::Fun(_)))
+        || args.iter().any(|arg| matches!(&arg.val, Val::Obj(id) if machine.obj_class(*id).is_some()));
+    if !runs_code {
+        return None;
+    }
+    let ty = machine.type_of(target);
+    let class = ty.as_ref().map_or("", |ty| machine.type_name(ty));
+    let detached = |how: &str| Some(AroundKind::Detached { how: how.to_owned() });
+    let kind = match (class, name) {
+        (_, "executeInTransaction" | "inTransaction" | "withTransaction" | "executeAndAwait" | "transactional") => {
+            Some(AroundKind::Transaction { how: name.to_owned() })
+        }
+        ("TransactionTemplate" | "TransactionalOperator" | "TransactionOperations", _) => {
+            Some(AroundKind::Transaction { how: class.to_owned() })
+        }
+        ("RetryTemplate" | "RetryOperations", "execute" | "invoke") => {
+            let retry = machine.retry_template(target, at);
+            Some(AroundKind::Retry { retry })
+        }
+        // resilience4j
+        ("Retry", _) if name.starts_with("execute") || name.starts_with("decorate") => {
+            let retry = machine.resilience4j(target, at);
+            Some(AroundKind::Retry { retry })
+        }
+        (
+            "ExecutorService"
+            | "Executor"
+            | "TaskExecutor"
+            | "AsyncTaskExecutor"
+            | "ThreadPoolTaskExecutor"
+            | "ScheduledExecutorService"
+            | "ForkJoinPool"
+            | "Thread"
+            | "TaskScheduler",
+            _,
+        ) => detached(class),
+        ("CompletableFuture", "runAsync" | "supplyAsync" | "thenRunAsync" | "thenAcceptAsync" | "thenApplyAsync") => {
+            detached("CompletableFuture")
+        }
+        ("CoroutineScope" | "GlobalScope" | "", "launch" | "async") => detached("coroutine"),
+        (_, "onErrorResume" | "onErrorReturn" | "onErrorComplete") => None,
+        _ => None,
+    }?;
+    Some(Around { kind, span: machine.span(at) })
+}
+
+impl<'s> Machine<'s> {
+    /// A static method.
+    pub(crate) fn static_call(
+        &mut self,
+        ty: &Ty<'s>,
+        name: &'s str,
+        types: Vec<Ty<'s>>,
+        args: Vec<ArgVal<'s>>,
+        scope: &Rc<Scope<'s>>,
+        at: Site,
+    ) -> Val<'s> {
+        let Some(class) = ty.class() else {
+            let owner = ty.lib().unwrap_or_default();
+            return self.library_static(ty, owner, name, types, args, scope, at);
+        };
+        if let Some((owner, method)) = self.pick(class, name, &args) {
+            let is_object = self.world.class(owner).kind == ClassKind::Object;
+            let this = if is_object { Some(Val::Obj(self.bean_object(owner))) } else { None };
+            if method.is_static || is_object {
+                return self.run_method(owner, method, this, args, at, false);
+            }
+            // `Outer.this.f()`-like forms, or a method reference without a value.
+            let this = self.any(Some(ty.clone()), Why::Parameter, at);
+            return self.run_method(owner, method, Some(this), args, at, false);
+        }
+        if let Some(companion) = self.world.companion(class)
+            && let Some((owner, method)) = self.pick(companion, name, &args)
+        {
+            let this = Val::Obj(self.bean_object(companion));
+            return self.run_method(owner, method, Some(this), args, at, false);
+        }
+        match name {
+            // Lombok's builder, and MapStruct's like.
+            "builder" | "newBuilder" => {
+                let object = self.make(ty.clone(), Origin::New, at, Vec::new());
+                Val::Obj(object)
+            }
+            "valueOf" | "values" | "entries" => self.any(Some(ty.clone()), Why::Library, at),
+            // Lombok's `staticName`.
+            "of" | "create" | "from" => self.construct(ty.clone(), args, at, scope),
+            // Kotlin's `Outer.Inner(..)`
+            _ if name.starts_with(char::is_uppercase) => match self.world.nested_named(class, name) {
+                Some(inner) => self.construct(Ty::of(Base::Class(inner)), args, at, scope),
+                None => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+            },
+            _ => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+        }
+    }
+
+    #[allow(clippy::too_many_arguments)]
+    fn library_static(
+        &mut self,
+        ty: &Ty<'s>,
+        owner: &'s str,
+        name: &'s str,
+        types: Vec<Ty<'s>>,
+        args: Vec<ArgVal<'s>>,
+        scope: &Rc<Scope<'s>>,
+        at: Site,
+    ) -> Val<'s> {
+        let first = args.first().map(|arg| self.force(&arg.val));
+        let known = |machine: &mut Self, op, count: usize| {
+            let values = args.iter().take(count).map(|arg| machine.value(&arg.val, arg.site)).collect();
+            Some(Val::Known(compute(op, values)))
+        };
+        let scaled = |machine: &mut Self, ms: i64| {
+            let value = args.first().map(|arg| machine.value(&arg.val, arg.site)).unwrap_or(Value::Null);
+            let value = compute(Operation::Multiply, vec![value, Value::Int(ms)]);
+            Some(Val::Known(compute(Operation::DurationOfMs, vec![value])))
+        };
+        let result = match (owner, name) {
+            ("Duration", "ofMillis") => known(self, Operation::DurationOfMs, 1),
+            ("Duration", "ofSeconds") => known(self, Operation::DurationOfSeconds, 1),
+            ("Duration", "ofMinutes") => scaled(self, 60_000),
+            ("Duration", "ofHours") => scaled(self, 3_600_000),
+            ("Duration", "ofDays") => scaled(self, 86_400_000),
+            ("Duration", "parse") => known(self, Operation::ToDuration, 1),
+            ("Duration", "of") => match args.get(1).map(|arg| self.value(&arg.val, arg.site)) {
+                Some(Value::Constant { name, .. }) => unit_ms(&name).and_then(|ms| scaled(self, ms)),
+                _ => None,
+            },
+            ("Math", "max") => known(self, Operation::Max, 2),
+            ("Math", "min") => known(self, Operation::Min, 2),
+            ("Math", "toIntExact") => known(self, Operation::ToInt, 1),
+            ("Integer" | "Long", "parseInt" | "parseLong" | "valueOf") => known(self, Operation::ToInt, 1),
+            ("Double" | "Float", "parseDouble" | "valueOf") => known(self, Operation::ToFloat, 1),
+            ("String", "valueOf") => known(self, Operation::ToText, 1),
+            ("Objects", "requireNonNull" | "requireNonNullElse" | "requireNonNullElseGet") => first,
+            ("UUID", "randomUUID") | ("ObjectId", "get") => Some(self.any(Some(ty.clone()), Why::Fresh, at)),
+            (
+                "Instant" | "LocalDateTime" | "LocalDate" | "OffsetDateTime" | "ZonedDateTime" | "System" | "Clock",
+                "now" | "currentTimeMillis" | "nanoTime" | "systemUTC",
+            ) => Some(self.any(Some(ty.clone()), Why::Fresh, at)),
+            ("List" | "Set", "of" | "copyOf")
+            | ("Arrays", "asList")
+            | ("Stream", "of")
+            | ("Flux", "just")
+            | ("Collections", "singletonList" | "singleton" | "emptyList" | "unmodifiableList") => {
+                Some(self.list_of(owner, args.clone(), at))
+            }
+            ("Flux" | "Mono", "fromIterable" | "fromStream" | "from") => {
+                let (elem, _) = first.map_or((Val::Void, false), |first| self.element(&first, at));
+                Some(Val::Many(owner, Rc::new(elem)))
+            }
+            (
+                "Mono" | "Optional" | "CompletableFuture" | "Result",
+                "just" | "of" | "ofNullable" | "justOrEmpty" | "completedFuture" | "success",
+            ) => Some(Val::Many(owner, Rc::new(first.unwrap_or(Val::Void)))),
+            ("Mono" | "Flux", "defer" | "fromRunnable" | "fromCallable" | "fromSupplier" | "create" | "using") => {
+                let mut result = Val::Void;
+                for arg in &args {
+                    result = self.run_argument(arg, at);
+                }
+                Some(if matches!(result, Val::Many(..)) { result } else { Val::Many("Mono", Rc::new(result)) })
+            }
+            ("Map", "of" | "ofEntries" | "copyOf")
+            | ("Collections", "singletonMap" | "emptyMap" | "unmodifiableMap") => match first {
+                Some(Val::Obj(map)) if matches!(name, "copyOf" | "unmodifiableMap") => Some(Val::Obj(map)),
+                _ => {
+                    let map = self.make(Ty::library("Map"), Origin::Static, at, args.clone());
+                    self.obj_mut(map, |obj| obj.made_by = name);
+                    Some(Val::Obj(map))
+                }
+            },
+            ("Map", "entry") => {
+                let entry = self.make(Ty::library("Entry"), Origin::Static, at, args.clone());
+                Some(Val::Obj(entry))
+            }
+            ("MongoClients", "create") => Some(self.library_made(ty, "MongoClients", name, args.clone(), at)),
+            ("MongoClient", "create" | "Factory") => {
+                Some(self.library_made(ty, "MongoClients", name, args.clone(), at))
+            }
+            _ => None,
+        };
+        if let Some(result) = result {
+            return result;
+        }
+        let full = match name {
+            "builder" | "newBuilder" | "custom" | "newInstance" => owner,
+            _ if builtin::is_fluent(owner) => owner,
+            _ => {
+                return match self.mongo_call(
+                    &Val::Type(ty.clone()),
+                    std::slice::from_ref(ty),
+                    name,
+                    &types,
+                    &args,
+                    at,
+                    scope,
+                ) {
+                    Some(result) => result,
+                    None => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+                };
+            }
+        };
+        self.library_made(ty, full, name, args, at)
+    }
+
+    /// An object that a library's static method makes.
+    fn library_made(
+        &mut self,
+        ty: &Ty<'s>,
+        class: &'s str,
+        made_by: &'s str,
+        args: Vec<ArgVal<'s>>,
+        at: Site,
+    ) -> Val<'s> {
+        let base = match ty.base {
+            Base::Library { path, .. } => Base::Library { name: class, path },
+            base => base,
+        };
+        let object = self.make(Ty::of(base), Origin::Static, at, args);
+        self.obj_mut(object, |obj| obj.made_by = made_by);
+        Val::Obj(object)
+    }
+}

@@ -1,0 +1,3 @@
+//! Constants, arithmetic and settings from configuration.
+
+use crate::describe::check;
