@@ -4,3 +4,4 @@ mod describe;
 
 mod constants;
 mod error_handlers;
+mod scratch;
