@@ -236,6 +236,10 @@ impl<'s> Machine<'s> {
                     self.constructor_argument(handler, &part, index);
                 }
             }
+            // A function without parameters starts a back-off; a recoverer takes two.
+            Val::Fun(function) if function.parameters() == Some(0) => {
+                handler.back_offs.extend(self.back_offs(&arg.val, arg.site));
+            }
             Val::Fun(_) => handler.recoverers.extend(self.recoverers(&arg.val, arg.site)),
             Val::Known(value @ (Value::Int(_) | Value::Property(_) | Value::Compute { .. })) => {
                 // `SeekToCurrentErrorHandler(int maxFailures)`, up to 2.3.

@@ -1,35 +1,113 @@
 //! Reads Kotlin into the common tree.
 //!
-//! The grammar has two known gaps that are closed here: the name of a function that extends a plain type is read as part of
-//! that type, and `$name` inside a text is read as text.
+//! The grammar has five known gaps that are closed here: a class on one line must end its last member with a semicolon, the body
+//! of a class behind `by x` is read as a function for `x`, the name of a function that extends a plain type is read as part of
+//! that type, `$name` inside a text is read as text, and `f<T>(x)` with one argument is read as two comparisons.
 
 use std::borrow::Cow;
 
 use tree_sitter::Node;
 
+use crate::scan::{Token, Tokens};
 use crate::span::Range;
 use crate::syntax::{Reader, child_of_kind, field, kids, named, number, other, parse, range, unescape};
 use crate::tree::*;
 
 /// Reads a Kotlin file. Never fails: what cannot be read is a problem of the tree.
 pub(crate) fn read(text: &str) -> Tree<'_> {
-    let mut reader = Kotlin(Reader::new(text));
+    let (readable, delegates) = readable(text);
+    let mut reader = Kotlin { reader: Reader::new(text), generic_calls: Vec::new(), delegates };
     let mut tree = Tree::default();
-    match parse(text, &tree_sitter_kotlin_ng::LANGUAGE.into()) {
+    match parse(&readable, &tree_sitter_kotlin_ng::LANGUAGE.into()) {
         Some(parsed) => {
             reader.file(parsed.root_node(), &mut tree);
-            reader.0.note_errors(parsed.root_node());
+            reader.reader.note_errors(parsed.root_node());
         }
-        None => reader.0.problem(Range::default(), "too hard to parse: this file is not read".to_owned()),
+        None => reader.reader.problem(Range::default(), "too hard to parse: this file is not read".to_owned()),
     }
     // A missing name of an extension function is the grammar's gap, not the file's fault.
     let text_at = |at: Range| text.get(at.start as usize..at.end as usize).unwrap_or_default();
-    reader.0.problems.retain(|(at, what)| !(text_at(*at).is_empty() && what.contains("identifier is missing")));
-    tree.problems = reader.0.problems;
+    reader.reader.problems.retain(|(at, what)| !(text_at(*at).is_empty() && what.contains("identifier is missing")));
+    tree.problems = reader.reader.problems;
     tree
 }
 
-struct Kotlin<'a>(Reader<'a>);
+/// What stands behind `by` in the head of a class, and where the `by` is.
+struct Delegate {
+    by: usize,
+    from: usize,
+    to: usize,
+}
+
+/// The text as the grammar can read it; all places stay the same. The blank in front of a brace that closes a class on its last
+/// member's line becomes a semicolon. `by x` in a class's head becomes blank, since the class's body would be read as a
+/// function that `x` is given.
+fn readable(text: &str) -> (Cow<'_, str>, Vec<Delegate>) {
+    let bytes = text.as_bytes();
+    let mut changed: Option<Vec<u8>> = None;
+    let mut delegates: Vec<Delegate> = Vec::new();
+    // Whether each open brace opens a class.
+    let mut open = Vec::new();
+    let mut head = false;
+    let mut parentheses = 0_u32;
+    let mut by: Option<usize> = None;
+    let mut before = Token::Mark(b';');
+    let mut end_before = 0;
+    let mut tokens = Tokens::new(text);
+    while let Some(token) = tokens.next() {
+        let end = tokens.position();
+        match token {
+            Token::Word("class" | "interface" | "object") if !matches!(before, Token::Mark(b':' | b'.')) => {
+                (head, parentheses, by) = (true, 0, None);
+            }
+            Token::Word("fun" | "val" | "var") if parentheses == 0 => (head, by) = (false, None),
+            Token::Mark(b'(') => parentheses += 1,
+            Token::Mark(b')') => parentheses = parentheses.saturating_sub(1),
+            Token::Word("by") if head && parentheses == 0 => by = Some(end - 2),
+            Token::Mark(mark @ (b'{' | b',')) if head && parentheses == 0 => {
+                if let Some(by) = by.take() {
+                    let text = changed.get_or_insert_with(|| bytes.to_vec());
+                    text[by..end - 1].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
+                    delegates.push(Delegate { by, from: by + 2, to: end - 1 });
+                }
+                if mark == b'{' {
+                    open.push(true);
+                    head = false;
+                }
+            }
+            Token::Mark(b'{') => {
+                open.push(false);
+                head = false;
+            }
+            Token::Mark(b'}') => {
+                let in_class = open.pop().unwrap_or(false);
+                let between = bytes.get(end_before..end - 1).unwrap_or_default();
+                let one_line = matches!(between.last(), Some(b' ' | b'\t')) && !between.contains(&b'\n');
+                // Numbers and texts are no tokens.
+                let literal = !between.trim_ascii().is_empty();
+                let after_member = literal || !matches!(before, Token::Mark(b'{' | b';' | b',' | b'>'));
+                if in_class && one_line && after_member {
+                    changed.get_or_insert_with(|| bytes.to_vec())[end - 2] = b';';
+                }
+            }
+            _ => {}
+        }
+        before = token;
+        end_before = end;
+    }
+    match changed.map(String::from_utf8) {
+        Some(Ok(changed)) => (Cow::Owned(changed), delegates),
+        _ => (Cow::Borrowed(text), delegates),
+    }
+}
+
+struct Kotlin<'a> {
+    reader: Reader<'a>,
+    /// Calls with type arguments whose argument is read as a part of a comparison: the argument's node, what is called, and the
+    /// type.
+    generic_calls: Vec<(usize, Expr<'a>, Type<'a>)>,
+    delegates: Vec<Delegate>,
+}
 
 const TYPES: [&str; 5] = ["user_type", "nullable_type", "function_type", "non_nullable_type", "parenthesized_type"];
 
@@ -57,17 +135,17 @@ impl Modifiers<'_> {
 
 impl<'a> Kotlin<'a> {
     fn text(&self, node: Node<'_>) -> &'a str {
-        self.0.text(node).trim_matches('`')
+        self.reader.text(node).trim_matches('`')
     }
 
     fn deeper<T>(&mut self, node: Node<'_>, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if self.0.depth >= crate::syntax::DEPTH_MAX {
-            self.0.deeper(node, |_| ());
+        if self.reader.depth >= crate::syntax::DEPTH_MAX {
+            self.reader.deeper(node, |_| ());
             return None;
         }
-        self.0.depth += 1;
+        self.reader.depth += 1;
         let result = read(self);
-        self.0.depth -= 1;
+        self.reader.depth -= 1;
         Some(result)
     }
 
@@ -132,6 +210,7 @@ impl<'a> Kotlin<'a> {
                 "constructor_invocation" => {
                     let Some(name) = named(kid).first().map(|ty| self.ty(*ty).name) else { continue };
                     let args = child_of_kind(kid, "value_arguments").map(|args| self.args(args)).unwrap_or_default();
+                    let args = args.into_iter().map(|arg| Arg { value: inner_annotations(arg.value), ..arg }).collect();
                     found.push(Annotation { name, args, at });
                 }
                 _ => {}
@@ -199,8 +278,22 @@ impl<'a> Kotlin<'a> {
                 let by = Some(self.expr(*parts.last()?));
                 Super { ty: self.ty(*parts.first()?), args: None, by }
             }
-            _ => Super { ty: self.ty(inner), args: None, by: None },
+            _ => Super { ty: self.ty(inner), args: None, by: self.delegate(specifier) },
         })
+    }
+
+    /// What a supertype is delegated to; only a plain name is of use.
+    fn delegate(&self, specifier: Node<'_>) -> Option<Expr<'a>> {
+        let text = self.reader.text;
+        let found = self
+            .delegates
+            .iter()
+            .find(|it| text.get(specifier.end_byte()..it.by).is_some_and(|between| between.trim().is_empty()))?;
+        let written = text.get(found.from..found.to)?;
+        let name = written.trim();
+        let at = Range { start: found.from as u32, end: found.to as u32 };
+        let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+        Some(if is_name { Expr { kind: ExprKind::Name(name), at } } else { other(at) })
     }
 
     fn primary_constructor(&mut self, node: Node<'_>, class: &mut Class<'a>) {
@@ -308,9 +401,12 @@ impl<'a> Kotlin<'a> {
             "user_type" => {
                 let names: Vec<_> = named(node).into_iter().filter(|kid| kid.kind() == "identifier").collect();
                 let name = match (names.first(), names.last()) {
-                    (Some(first), Some(last)) => {
-                        reader.0.text.get(first.start_byte()..last.end_byte()).unwrap_or_default().trim_matches('`')
-                    }
+                    (Some(first), Some(last)) => reader
+                        .reader
+                        .text
+                        .get(first.start_byte()..last.end_byte())
+                        .unwrap_or_default()
+                        .trim_matches('`'),
                     _ => reader.text(node),
                 };
                 let mut args = Vec::new();
@@ -515,6 +611,11 @@ impl<'a> Kotlin<'a> {
                 "break" | "continue" => ExprKind::Jump,
                 name => ExprKind::Name(name),
             },
+            "parenthesized_expression" | "lambda_literal"
+                if self.generic_calls.last().is_some_and(|(id, ..)| *id == node.id()) =>
+            {
+                self.generic_call(node)
+            }
             "parenthesized_expression" => ExprKind::Block(vec![*self.first(node)]),
             "collection_literal" => ExprKind::List(named(node).into_iter().map(|item| self.expr(item)).collect()),
             "navigation_expression" => self.navigation(node),
@@ -551,6 +652,7 @@ impl<'a> Kotlin<'a> {
                 args: vec![Arg { name: None, value: *self.at_place(node, 1) }],
             },
             "index_expression" => ExprKind::Index { target: self.first(node), index: self.at_place(node, 1) },
+            "binary_expression" if comparisons_as_call(node).is_some() => self.comparisons(node),
             "binary_expression" => {
                 let op = field(node, "operator").map_or(Op::Other, |op| operator(op.kind()));
                 ExprKind::Binary { op, left: self.boxed(node, "left"), right: self.boxed(node, "right") }
@@ -652,6 +754,32 @@ impl<'a> Kotlin<'a> {
                     }
                 }
                 ExprKind::Loop { init: Vec::new(), repeated }
+            }
+            _ => ExprKind::Other,
+        }
+    }
+
+    /// Reads `a.f<T>(x)` that the grammar takes for `(a.f < T) > (x)`.
+    fn comparisons(&mut self, node: Node<'_>) -> ExprKind<'a> {
+        let Some((callee, ty, argument)) = comparisons_as_call(node) else { return ExprKind::Other };
+        let callee = self.expr(callee);
+        let ty = self.as_type(ty);
+        let depth = self.generic_calls.len();
+        self.generic_calls.push((argument.id(), callee, ty));
+        let kind = self.boxed(node, "right").kind;
+        self.generic_calls.truncate(depth);
+        kind
+    }
+
+    fn generic_call(&mut self, node: Node<'_>) -> ExprKind<'a> {
+        let Some((_, callee, ty)) = self.generic_calls.pop() else { return ExprKind::Other };
+        let value = if node.kind() == "lambda_literal" { self.expr(node) } else { *self.first(node) };
+        let args = vec![Arg { name: None, value }];
+        match callee.kind {
+            ExprKind::Name(name) => ExprKind::Call { target: None, name, name_at: callee.at, types: vec![ty], args },
+            ExprKind::Select { target, name } => {
+                let name_at = Range { start: callee.at.end.saturating_sub(name.len() as u32), end: callee.at.end };
+                ExprKind::Call { target: Some(target), name, name_at, types: vec![ty], args }
             }
             _ => ExprKind::Other,
         }
@@ -860,7 +988,7 @@ impl<'a> Kotlin<'a> {
 
     /// Text between two `${}`: its escapes, and the `$name`s that the grammar leaves in it.
     fn plain(&self, from: usize, to: usize, escapes: bool, parts: &mut Vec<Expr<'a>>) {
-        let Some(text) = self.0.text.get(from..to) else { return };
+        let Some(text) = self.reader.text.get(from..to) else { return };
         if text.is_empty() {
             return;
         }
@@ -896,6 +1024,40 @@ impl<'a> Kotlin<'a> {
             parts.push(Expr { kind: ExprKind::Text(Cow::Owned(plain)), at });
         }
     }
+}
+
+/// The parts of `a.f<T>(x)`, if two comparisons are that: Kotlin's comparisons do not chain.
+fn comparisons_as_call<'t>(node: Node<'t>) -> Option<(Node<'t>, Node<'t>, Node<'t>)> {
+    let is = |node: Node<'t>, operator: &str| {
+        node.kind() == "binary_expression" && field(node, "operator").is_some_and(|op| op.kind() == operator)
+    };
+    let inner = field(node, "left").filter(|inner| is(node, ">") && is(*inner, "<"))?;
+    let (callee, ty) = (field(inner, "left")?, field(inner, "right")?);
+    let named_type = matches!(ty.kind(), "identifier" | "navigation_expression");
+    let named_callee = matches!(callee.kind(), "identifier" | "navigation_expression");
+    // The argument stands first in what follows: `f<T>(x).g()`.
+    let mut argument = field(node, "right")?;
+    for _ in 0..crate::syntax::DEPTH_MAX {
+        match argument.kind() {
+            "parenthesized_expression" | "lambda_literal" => {
+                return (named_type && named_callee).then_some((callee, ty, argument));
+            }
+            _ => argument = argument.child(0)?,
+        }
+    }
+    None
+}
+
+/// Inside an annotation, what looks like a call is another annotation.
+fn inner_annotations(expr: Expr<'_>) -> Expr<'_> {
+    let kind = match expr.kind {
+        ExprKind::Call { target: None, name, args, .. } if name.starts_with(char::is_uppercase) => {
+            ExprKind::Annotation(Box::new(Annotation { name, args, at: expr.at }))
+        }
+        ExprKind::List(items) => ExprKind::List(items.into_iter().map(inner_annotations).collect()),
+        kind => kind,
+    };
+    Expr { kind, at: expr.at }
 }
 
 fn operator(text: &str) -> Op {

@@ -20,6 +20,11 @@ impl<'a> Tokens<'a> {
         Self { text, at: 0 }
     }
 
+    /// The byte behind the token that came last.
+    pub(crate) fn position(&self) -> usize {
+        self.at
+    }
+
     fn skip_text(&mut self, quote: u8) {
         let bytes = self.text.as_bytes();
         if quote == b'"' && bytes[self.at..].starts_with(b"\"\"\"") {

@@ -356,6 +356,12 @@ fn parts(value: &Value, left: &mut usize) {
 pub(crate) fn compute(op: Operation, of: Vec<Value>) -> Value {
     let mut left = PARTS_MAX;
     of.iter().for_each(|part| parts(part, &mut left));
+    // Times one, which units often are.
+    if op == Operation::Multiply
+        && let [value, Value::Int(1)] = of.as_slice()
+    {
+        return value.clone();
+    }
     if left == 0 && !of.iter().all(Value::is_known) {
         // Too large to keep: its first unresolved part stands for it.
         return of.into_iter().find(|part| !part.is_known()).unwrap_or(Value::Null);

@@ -125,7 +125,9 @@ impl<'s> Machine<'s> {
                     self.set_field(*id, field.name, value);
                     return;
                 }
-                let mut chars = name.chars();
+                // Kotlin's `isBatch` is Java's `setBatch`.
+                let plain = name.strip_prefix("is").filter(|rest| rest.starts_with(char::is_uppercase));
+                let mut chars = plain.unwrap_or(name).chars();
                 let capital: String = chars.next().into_iter().flat_map(char::to_uppercase).chain(chars).collect();
                 let arg = ArgVal { name: None, val: value, site: value_site };
                 self.log(*id, format!("set{capital}"), vec![arg], at);

@@ -49,6 +49,7 @@ impl<'s> Machine<'s> {
             ExprKind::Object(class) => self.anonymous(class, Vec::new(), scope, site),
             ExprKind::Lambda(lambda) => Val::Fun(Rc::new(Fun::Lambda { lambda, scope: scope.clone() })),
             ExprKind::MethodRef { target, name } => {
+                // `X::f`, or of a value; a class reference evaluates to its class.
                 let target = target.as_deref().map(|target| match self.as_type(target, scope) {
                     Some(ty) => Val::Type(ty),
                     None => self.eval(target, scope),
@@ -442,7 +443,6 @@ impl<'s> Machine<'s> {
                     _ => None,
                 }
             }
-            ExprKind::ClassRef(ty) => Some(self.world.ty(ty, scope.frame.place)),
             _ => None,
         }
     }

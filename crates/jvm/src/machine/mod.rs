@@ -111,6 +111,16 @@ pub(crate) enum Fun<'s> {
 }
 
 impl Fun<'_> {
+    /// How many parameters it has, where that can be seen.
+    pub(crate) fn parameters(&self) -> Option<usize> {
+        match self {
+            Self::Lambda { lambda, .. } if lambda.implicit_it => None,
+            Self::Lambda { lambda, .. } => Some(lambda.params.len()),
+            Self::Local { method, .. } => Some(method.params.len()),
+            Self::Reference { .. } => None,
+        }
+    }
+
     pub(crate) fn site(&self) -> Option<Range> {
         match self {
             Self::Lambda { lambda, .. } => Some(lambda.at),

@@ -207,7 +207,10 @@ impl<'s> Machine<'s> {
         let type_name = ty.as_ref().map(|ty| self.type_name(ty).to_owned());
         let declared = annotations().find(|it| it.simple() == "DefaultValue");
         let default = match declared {
-            Some(annotation) => self.annotation_text(annotation, "value", file, Some(owner)),
+            Some(annotation) => {
+                let text = self.annotation_text(annotation, "value", file, Some(owner));
+                text.map(|text| self.placeholders(text, type_name.as_deref(), field_site))
+            }
             None => match initial {
                 Some(Val::Any(any)) if any.why == Why::Parameter => None,
                 Some(value) => Some(self.value(&value, field_site)),

@@ -76,7 +76,10 @@ pub(crate) fn around_call<'s>(
     if !runs_code {
         return None;
     }
-    let ty = machine.type_of(target);
+    let ty = match target {
+        Val::Type(ty) => Some(ty.clone()),
+        target => machine.type_of(target),
+    };
     let class = ty.as_ref().map_or("", |ty| machine.type_name(ty));
     let detached = |how: &str| Some(AroundKind::Detached { how: how.to_owned() });
     let kind = match (class, name) {

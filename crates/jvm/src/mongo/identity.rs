@@ -219,6 +219,10 @@ impl<'s> Machine<'s> {
                 .into_iter()
                 .find_map(|name| self.annotation_text(annotation, name, info.file, Some(class)))
         });
+        // Without a name it is the class's, in lower case at its beginning.
+        let mut chars = info.class.name.chars();
+        let derived: String = chars.next().into_iter().flat_map(char::to_lowercase).chain(chars).collect();
+        let collection = collection.or_else(|| document.map(|_| Value::text(derived)));
         (Some(info.class.name.to_owned()), collection, self.is_versioned(class))
     }
 

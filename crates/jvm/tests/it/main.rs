@@ -2,6 +2,15 @@
 
 mod describe;
 
+mod around;
+mod calls;
+mod clients;
 mod constants;
+mod containers;
 mod error_handlers;
+mod listeners;
+mod retries;
+mod robustness;
+mod samples;
 mod scratch;
+mod writes;
