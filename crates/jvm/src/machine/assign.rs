@@ -302,6 +302,9 @@ impl<'s> Machine<'s> {
                 return None;
             }
             let value = field.value.as_ref()?;
+            if let Some(known) = self.statics.borrow().get(&std::ptr::from_ref(field)) {
+                return Some(known.clone());
+            }
             let file = self.world.info(owner).file;
             let frame = Frame::new(None, file, Some(owner));
             let ty = self.field_type(owner, field);
@@ -313,7 +316,9 @@ impl<'s> Machine<'s> {
             self.stack.push((key, None));
             let value = self.eval(value, &Scope::top(frame));
             self.stack.pop();
-            return Some(self.coerce(value, ty, site(file, field.at)));
+            let value = self.coerce(value, ty, site(file, field.at));
+            self.statics.borrow_mut().insert(std::ptr::from_ref(field), value.clone());
+            return Some(value);
         }
         let companion = self.world.companion(class)?;
         self.world.field(companion, name)?;

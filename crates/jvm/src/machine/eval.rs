@@ -354,11 +354,17 @@ impl<'s> Machine<'s> {
         }
         if let Some((file, field)) = self.world.top_field(name, scope.frame.place) {
             let frame = Frame::new(None, file, None);
+            let key = std::ptr::from_ref(field);
+            if let Some(known) = self.statics.borrow().get(&key) {
+                return known.clone();
+            }
             let value = field.getter.as_ref().or(field.value.as_ref());
-            return match value {
+            let value = match value {
                 Some(value) => self.eval(value, &Scope::top(frame)),
                 None => self.any(None, Why::Unset, site),
             };
+            self.statics.borrow_mut().insert(key, value.clone());
+            return value;
         }
         if name.starts_with(char::is_uppercase) {
             let base = self.world.base(name, scope.frame.place);

@@ -30,11 +30,13 @@ use crate::analysis::PathStep;
 use crate::index::{Base, ClassId, Ty, World};
 use crate::mongo::write::{Around, Write};
 use crate::span::{Range, Site, Span};
-use crate::tree::{Lambda, Method};
+use crate::tree::{Field, Lambda, Method};
 use crate::value::{Unknown, Value, one_of};
 
 /// Steps of evaluation for one entry point; then the rest is not followed.
 const FUEL: u32 = 400_000;
+/// Steps of evaluation in all, whatever the number of entry points.
+const FUEL_IN_ALL: u64 = 6_000_000;
 /// How deep calls are followed.
 const CALLS_MAX: usize = 40;
 /// How deep expressions and calls may nest in all, for the stack's sake.
@@ -166,7 +168,10 @@ pub(crate) struct Machine<'s> {
     pub bean_objs: RefCell<HashMap<ClassId, ObjId>>,
     pub bean_values: RefCell<HashMap<*const Method<'s>, Option<Val<'s>>>>,
     pub flow: Flow,
+    /// Static fields and Kotlin's properties outside classes, once they are worked out.
+    pub statics: RefCell<HashMap<*const Field<'s>, Val<'s>>>,
     fuel: u32,
+    fuel_in_all: u64,
     nesting: u32,
     /// How many conditions enclose what runs now, below the entry point.
     pub branches: u32,
@@ -194,7 +199,9 @@ impl<'s> Machine<'s> {
             bean_objs: RefCell::default(),
             bean_values: RefCell::default(),
             flow: Flow::On,
+            statics: RefCell::default(),
             fuel: FUEL,
+            fuel_in_all: FUEL_IN_ALL,
             nesting: 0,
             branches: 0,
             conditions: 0,
@@ -249,6 +256,7 @@ impl<'s> Machine<'s> {
             return None;
         }
         self.fuel -= 1;
+        self.fuel_in_all -= 1;
         self.nesting += 1;
         let result = run(self);
         self.nesting -= 1;

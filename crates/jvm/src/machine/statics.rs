@@ -244,6 +244,16 @@ impl<'s> Machine<'s> {
                     Some(Val::Obj(map))
                 }
             },
+            ("System", "getenv" | "getProperty") => match first {
+                Some(Val::Known(Value::Text(key))) => {
+                    let default = args.get(1).map(|arg| self.value(&arg.val, arg.site));
+                    let span = self.span(at);
+                    let ty = Some("String".to_owned());
+                    let property = crate::value::Property { key: key.to_string(), default, ty, unit_ms: None, span };
+                    Some(Val::Known(Value::Property(Box::new(property))))
+                }
+                _ => None,
+            },
             ("Map", "entry") => {
                 let entry = self.make(Ty::library("Entry"), Origin::Static, at, args.clone());
                 Some(Val::Obj(entry))

@@ -53,8 +53,22 @@ impl<'s> Machine<'s> {
     }
 
     pub(crate) fn session_call(&mut self, name: &'s str, args: &[ArgVal<'s>], at: Site) -> Option<Val<'s>> {
-        if name != "withTransaction" {
-            return None;
+        match name {
+            // Whatever runs until it ends is inside: in front of what stands around it now.
+            "startTransaction" => {
+                let kind = AroundKind::Transaction { how: name.to_owned() };
+                self.around.insert(0, Around { kind, span: self.span(at) });
+                return Some(Val::Void);
+            }
+            "commitTransaction" | "abortTransaction" | "close" => {
+                let begun = |around: &Around| matches!(&around.kind, AroundKind::Transaction { how } if how == "startTransaction");
+                if let Some(place) = self.around.iter().position(begun) {
+                    self.around.remove(place);
+                }
+                return Some(Val::Void);
+            }
+            "withTransaction" => {}
+            _ => return None,
         }
         let kind = AroundKind::Transaction { how: "withTransaction".to_owned() };
         self.around.push(Around { kind, span: self.span(at) });
