@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::analysis::{Link, Named, Setting};
 use crate::index::{ClassId, Place, Ty, site};
-use crate::machine::{ArgVal, Machine, ObjId, Val, Why};
+use crate::machine::{ArgVal, Machine, Val, Why};
 use crate::mongo::write::Write;
 use crate::retry::RetryTopic;
 use crate::span::{Site, Span};
@@ -383,8 +383,7 @@ impl<'s> Machine<'s> {
     }
 
     /// A message listener that is given to a container.
-    pub(crate) fn container_listener(&mut self, value: &Val<'s>, container: ObjId, at: Site) -> Option<Listener> {
-        let _ = container;
+    pub(crate) fn container_listener(&mut self, value: &Val<'s>, at: Site) -> Option<Listener> {
         match self.force(value) {
             Val::Fun(function) => {
                 let mut listener = self.new_listener(ListenerKind::Container, "a listener".to_owned(), at);

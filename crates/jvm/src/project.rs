@@ -416,7 +416,7 @@ fn container_listeners(machine: &mut Machine<'_>) -> Vec<Listener> {
         }
         for call in machine.logged(id, &["setMessageListener", "setupMessageListener"]) {
             if let Some(arg) = call.args.first()
-                && let Some(mut listener) = machine.container_listener(&arg.val, id, arg.site)
+                && let Some(mut listener) = machine.container_listener(&arg.val, arg.site)
             {
                 if machine.is_a(id, "ContainerProperties") {
                     let topics = machine.obj(id, |obj| obj.args.first().cloned());

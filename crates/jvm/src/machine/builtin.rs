@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::object::getter_property;
-use super::{Any, ArgVal, Flow, Machine, ObjId, Origin, Scope, Val, Why};
+use super::{Any, ArgVal, Call, Flow, Machine, ObjId, Origin, Val, Why};
 use crate::index::Ty;
 use crate::mongo::write::{Around, AroundKind};
 use crate::span::Site;
@@ -71,13 +71,7 @@ pub(crate) fn is_functional(name: &str) -> bool {
 
 impl<'s> Machine<'s> {
     /// `new X(..)` of a library.
-    pub(crate) fn library_object(
-        &mut self,
-        ty: Ty<'s>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Val<'s> {
+    pub(crate) fn library_object(&mut self, ty: Ty<'s>, args: Vec<ArgVal<'s>>, at: Site) -> Val<'s> {
         let name = ty.lib().unwrap_or_default();
         match name {
             "ObjectId" if args.is_empty() => return self.any(Some(ty), Why::Fresh, at),
@@ -97,57 +91,48 @@ impl<'s> Machine<'s> {
             }
             _ => {}
         }
-        let _ = scope;
         Val::Obj(self.make(ty, Origin::New, at, args))
     }
 
     /// A method of a library's object.
-    pub(crate) fn library_call(
-        &mut self,
-        id: ObjId,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Val<'s> {
+    pub(crate) fn library_call(&mut self, id: ObjId, call: Call<'s>) -> Val<'s> {
         let target = Val::Obj(id);
-        if let Some(result) = self.built_method(id, name, &args, at, scope) {
+        if let Some(result) = self.built_method(id, &call) {
             return result;
         }
         let classes = self.library_classes(id);
-        if let Some(result) = self.mongo_call(&target, &classes, name, types, &args, at, scope) {
+        if let Some(result) = self.mongo_call(&target, &classes, &call) {
             return result;
         }
         let class = classes.first().and_then(Ty::lib).unwrap_or_default();
         if class == "Entry"
-            && matches!(name, "getValue" | "value" | "component2" | "second" | "getKey" | "key" | "first")
+            && matches!(call.name, "getValue" | "value" | "component2" | "second" | "getKey" | "key" | "first")
         {
-            let place = usize::from(!matches!(name, "getKey" | "key" | "first"));
+            let place = usize::from(!matches!(call.name, "getKey" | "key" | "first"));
             let arg = self.obj(id, |obj| obj.args.get(place).map(|arg| arg.val.clone()));
             return arg.map_or(Val::Void, |value| self.force(&value));
         }
-        if class == "KafkaProperties" && name.starts_with("build") {
+        if class == "KafkaProperties" && call.name.starts_with("build") {
             // The map of what Boot reads: a base that the caller knows.
-            let base = self.make(Ty::library("BootProperties"), Origin::Part, at, Vec::new());
+            let base = self.make(Ty::library("BootProperties"), Origin::Part, call.at, Vec::new());
             return Val::Obj(base);
         }
-        if args.is_empty()
-            && let Some(property) = getter_property(name)
+        if call.args.is_empty()
+            && let Some(property) = getter_property(call.name)
         {
-            return self.part(id, &property, at);
+            return self.part(id, &property, call.at);
         }
         let prefixed = self.obj(id, |obj| obj.prefix.is_some());
-        if prefixed && args.is_empty() {
-            return match name {
+        if prefixed && call.args.is_empty() {
+            return match call.name {
                 "toMillis" | "toSeconds" | "intValue" | "longValue" | "toString" => {
-                    let value = self.object_value(id, at);
-                    self.known_method(value, name, args, at, scope)
+                    let value = self.object_value(id, call.at);
+                    self.known_method(value, call)
                 }
-                _ => self.part(id, name, at),
+                _ => self.part(id, call.name, call.at),
             };
         }
-        self.log(id, name, args.clone(), at);
+        self.log(id, call.name, call.args.clone(), call.at);
         if matches!(class, "List" | "Map") {
             return Val::Void;
         }
@@ -155,34 +140,29 @@ impl<'s> Machine<'s> {
         if fluent && class != "RetryTemplate" && class != "Retry" {
             return target;
         }
-        if matches!(name, "build" | "create" | "and" | "config" | "or") {
+        if matches!(call.name, "build" | "create" | "and" | "config" | "or") {
             return target;
         }
-        let setter =
-            name.starts_with("set") || name.starts_with("add") || name.starts_with("with") || name == "defaultFalse";
+        let setter = call.name.starts_with("set")
+            || call.name.starts_with("add")
+            || call.name.starts_with("with")
+            || call.name == "defaultFalse";
         if setter {
             return target;
         }
         // A container that a factory makes has the factory's settings.
-        if matches!(name, "createContainer" | "createListenerContainer") {
+        if matches!(call.name, "createContainer" | "createListenerContainer") {
             return target;
         }
-        if fluent && !args.iter().any(|arg| matches!(arg.val, Val::Fun(_) | Val::Obj(_))) {
+        if fluent && !call.args.iter().any(|arg| matches!(arg.val, Val::Fun(_) | Val::Obj(_))) {
             return target;
         }
-        self.unknown_call(&target, name, args, at)
+        self.unknown_call(&target, call)
     }
 
     /// A method of a constant or a setting.
-    pub(crate) fn known_method(
-        &mut self,
-        value: Value,
-        name: &'s str,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Val<'s> {
-        let first = args.first().map(|arg| self.value(&arg.val, arg.site));
+    pub(crate) fn known_method(&mut self, value: Value, call: Call<'s>) -> Val<'s> {
+        let first = call.args.first().map(|arg| self.value(&arg.val, arg.site));
         let minutes = |value: Value, ms: i64| {
             let ms = compute(Operation::Multiply, vec![value, Value::Int(ms)]);
             Some(compute(Operation::DurationOfMs, vec![ms]))
@@ -194,7 +174,7 @@ impl<'s> Machine<'s> {
             && let Some(first) = &first
         {
             let ms = compute(Operation::Multiply, vec![first.clone(), Value::Int(unit_ms)]);
-            let result = match name {
+            let result = match call.name {
                 "toMillis" => Some(ms),
                 "toSeconds" => Some(compute(Operation::Divide, vec![ms, Value::Int(1_000)])),
                 "toMinutes" => Some(compute(Operation::Divide, vec![ms, Value::Int(60_000)])),
@@ -204,7 +184,7 @@ impl<'s> Machine<'s> {
                 return Val::Known(result);
             }
         }
-        let result = match name {
+        let result = match call.name {
             "toMillis" | "inWholeMilliseconds" | "getInWholeMilliseconds" => apply(Operation::ToMs, value.clone()),
             "toSeconds" | "getSeconds" | "inWholeSeconds" => apply(Operation::ToSeconds, value.clone()),
             "toMinutes" | "inWholeMinutes" => {
@@ -249,69 +229,63 @@ impl<'s> Machine<'s> {
             Some(value) => Val::Known(value),
             None => {
                 // `props.topics.forEach { }`, and names that only the configuration holds.
-                let elem = self.any(None, Why::Library, at);
-                if args.iter().any(|arg| matches!(arg.val, Val::Fun(_))) && !matches!(value, Value::Text(_)) {
+                let elem = self.any(None, Why::Library, call.at);
+                if call.args.iter().any(|arg| matches!(arg.val, Val::Fun(_))) && !matches!(value, Value::Text(_)) {
                     let many = Val::Many("List", Rc::new(elem));
-                    return self.many_method(&many, name, args, at, scope);
+                    return self.many_method(&many, call);
                 }
-                self.unknown_call(&Val::Known(value), name, args, at)
+                self.unknown_call(&Val::Known(value), call)
             }
         }
     }
 
     /// A method of some value of a library's class, or of a class that is not known.
-    pub(crate) fn any_method(
-        &mut self,
-        any: &Rc<Any<'s>>,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Val<'s> {
-        let _ = scope;
+    pub(crate) fn any_method(&mut self, any: &Rc<Any<'s>>, call: Call<'s>) -> Val<'s> {
         let class = any.ty.as_ref().and_then(Ty::lib).unwrap_or_default();
         let type_arg = |place: usize| any.ty.as_ref().and_then(|ty| ty.args.get(place).cloned());
-        match (class, name) {
+        match (class, call.name) {
             ("Environment" | "ConfigurableEnvironment" | "PropertyResolver", _) => {
-                if let Some(value) = self.environment(name, &args, at) {
+                if let Some(value) = self.environment(call.name, &call.args, call.at) {
                     return value;
                 }
             }
-            ("ConsumerRecord", "value" | "component2") => return self.any(type_arg(1), any.why, at),
-            ("ConsumerRecord", "key" | "component1") => return self.any(type_arg(0), any.why, at),
-            ("Message", "getPayload" | "payload") => return self.any(type_arg(0), any.why, at),
+            ("ConsumerRecord", "value" | "component2") => return self.any(type_arg(1), any.why, call.at),
+            ("ConsumerRecord", "key" | "component1") => return self.any(type_arg(0), any.why, call.at),
+            ("Message", "getPayload" | "payload") => return self.any(type_arg(0), any.why, call.at),
             ("Entry" | "Map.Entry" | "Pair", "getValue" | "value" | "second" | "component2") => {
-                return self.any(type_arg(1), any.why, at);
+                return self.any(type_arg(1), any.why, call.at);
             }
             ("Entry" | "Map.Entry" | "Pair", "getKey" | "key" | "first" | "component1") => {
-                return self.any(type_arg(0), any.why, at);
+                return self.any(type_arg(0), any.why, call.at);
             }
             // Boot's own configuration of a factory.
             ("ConcurrentKafkaListenerContainerFactoryConfigurer", "configure") => {
-                if let Some(Val::Obj(factory)) = args.first().map(|arg| self.force(&arg.val)) {
-                    self.log(factory, "<boot>", args, at);
+                if let Some(Val::Obj(factory)) = call.args.first().map(|arg| self.force(&arg.val)) {
+                    self.log(factory, "<boot>", call.args, call.at);
                     return Val::Void;
                 }
             }
             ("Acknowledgment", "nack") => self.flow = Flow::Thrown,
             // `clock.instant()`
-            ("Clock", _) => return self.any(None, Why::Fresh, at),
+            ("Clock", _) => return self.any(None, Why::Fresh, call.at),
             _ => {}
         }
         // What is read into a class that is named.
-        let named = types.first().cloned().or_else(|| {
-            let given =
-                args.iter().rev().find_map(|arg| if let Val::Type(ty) = &arg.val { Some(ty.clone()) } else { None });
-            given.filter(|_| !matches!(name, "execute" | "when" | "isAssignableFrom"))
+        let named = call.types.first().cloned().or_else(|| {
+            let given = call
+                .args
+                .iter()
+                .rev()
+                .find_map(|arg| if let Val::Type(ty) = &arg.val { Some(ty.clone()) } else { None });
+            given.filter(|_| !matches!(call.name, "execute" | "when" | "isAssignableFrom"))
         });
-        let result = self.unknown_call(&Val::Any(any.clone()), name, args.clone(), at);
+        let result = self.unknown_call(&Val::Any(any.clone()), call.clone());
         let mut why = match &result {
             Val::Any(result) => result.why,
             _ => return result,
         };
         let mut given = vec![any.why];
-        for arg in &args {
+        for arg in &call.args {
             if let Val::Any(arg) = self.force(&arg.val) {
                 given.push(arg.why);
             }
@@ -326,51 +300,44 @@ impl<'s> Machine<'s> {
             Val::Any(result) => result.ty.clone(),
             _ => None,
         });
-        self.any(ty, why, at)
+        self.any(ty, why, call.at)
     }
 
     /// Kotlin's `let`, `apply` and their like, on any value.
-    pub(crate) fn scope_function(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Option<Val<'s>> {
-        if !self.world.file(scope.frame.place.file).kotlin {
+    pub(crate) fn scope_function(&mut self, target: &Val<'s>, call: &Call<'s>) -> Option<Val<'s>> {
+        if !self.world.file(call.scope.frame.place.file).kotlin {
             return None;
         }
-        let [arg] = args else { return None };
-        if name == "to" {
-            let first = ArgVal { name: None, val: target.clone(), site: at };
-            let entry = self.make(Ty::library("Entry"), Origin::Static, at, vec![first, arg.clone()]);
+        let [arg] = call.args.as_slice() else { return None };
+        if call.name == "to" {
+            let first = ArgVal { name: None, val: target.clone(), site: call.at };
+            let entry = self.make(Ty::library("Entry"), Origin::Static, call.at, vec![first, arg.clone()]);
             return Some(Val::Obj(entry));
         }
         let Val::Fun(function) = &arg.val else { return None };
         let function = function.clone();
-        Some(match name {
-            "let" => self.invoke(&function, vec![target.clone()], None, at),
-            "use" => self.invoke(&function, vec![target.clone()], None, at),
+        Some(match call.name {
+            "let" => self.invoke(&function, vec![target.clone()], None, call.at),
+            "use" => self.invoke(&function, vec![target.clone()], None, call.at),
             "also" => {
-                self.invoke(&function, vec![target.clone()], None, at);
+                self.invoke(&function, vec![target.clone()], None, call.at);
                 target.clone()
             }
             "apply" => {
-                self.invoke(&function, vec![target.clone()], Some(target.clone()), at);
+                self.invoke(&function, vec![target.clone()], Some(target.clone()), call.at);
                 target.clone()
             }
             "run" if !matches!(target, Val::Fun(_)) => {
-                self.invoke(&function, vec![target.clone()], Some(target.clone()), at)
+                self.invoke(&function, vec![target.clone()], Some(target.clone()), call.at)
             }
             "takeIf" | "takeUnless" => {
-                self.invoke(&function, vec![target.clone()], None, at);
+                self.invoke(&function, vec![target.clone()], None, call.at);
                 target.clone()
             }
             "runCatching" => {
                 let lambda = Val::Fun(function);
-                let with_target = self.swallowing(at, |machine| match &lambda {
-                    Val::Fun(function) => machine.invoke(function, vec![target.clone()], Some(target.clone()), at),
+                let with_target = self.swallowing(call.at, |machine| match &lambda {
+                    Val::Fun(function) => machine.invoke(function, vec![target.clone()], Some(target.clone()), call.at),
                     _ => Val::Void,
                 });
                 Val::Many("Result", Rc::new(with_target))
@@ -391,8 +358,7 @@ impl<'s> Machine<'s> {
         value
     }
 
-    pub(crate) fn run_catching(&mut self, lambda: &Val<'s>, plain: bool, at: Site, scope: &Rc<Scope<'s>>) -> Val<'s> {
-        let _ = scope;
+    pub(crate) fn run_catching(&mut self, lambda: &Val<'s>, plain: bool, at: Site) -> Val<'s> {
         let Val::Fun(function) = lambda else { return Val::Void };
         let function = function.clone();
         if plain {
@@ -402,81 +368,74 @@ impl<'s> Machine<'s> {
     }
 
     /// Kotlin's functions without a target.
-    pub(crate) fn kotlin_function(
-        &mut self,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Option<Val<'s>> {
-        if !self.world.file(scope.frame.place.file).kotlin {
+    pub(crate) fn kotlin_function(&mut self, call: &Call<'s>) -> Option<Val<'s>> {
+        if !self.world.file(call.scope.frame.place.file).kotlin {
             return None;
         }
-        let last = args.last().map(|arg| self.force(&arg.val));
+        let last = call.args.last().map(|arg| self.force(&arg.val));
         let function = match &last {
             Some(Val::Fun(function)) => Some(function.clone()),
             _ => None,
         };
-        Some(match (name, function) {
+        Some(match (call.name, function) {
             (
                 "listOf" | "mutableListOf" | "arrayListOf" | "setOf" | "mutableSetOf" | "arrayOf" | "emptyList"
                 | "emptySet" | "listOfNotNull" | "sequenceOf" | "intArrayOf",
                 _,
-            ) => self.new_list("List", args.to_vec(), at),
+            ) => self.new_list("List", call.args.to_vec(), call.at),
             ("mapOf" | "mutableMapOf" | "hashMapOf" | "linkedMapOf" | "emptyMap", _) => {
-                let map = self.make(Ty::library("Map"), Origin::Static, at, args.to_vec());
+                let map = self.make(Ty::library("Map"), Origin::Static, call.at, call.args.to_vec());
                 Val::Obj(map)
             }
             ("buildList" | "buildMap" | "buildSet", Some(function)) => {
-                let class = if name == "buildMap" { "Map" } else { "List" };
-                let built = Val::Obj(self.make(Ty::library(class), Origin::Static, at, Vec::new()));
-                self.invoke(&function, vec![built.clone()], Some(built.clone()), at);
+                let class = if call.name == "buildMap" { "Map" } else { "List" };
+                let built = Val::Obj(self.make(Ty::library(class), Origin::Static, call.at, Vec::new()));
+                self.invoke(&function, vec![built.clone()], Some(built.clone()), call.at);
                 built
             }
             ("with", Some(function)) => {
-                let target = args.first().map(|arg| self.force(&arg.val)).unwrap_or(Val::Void);
-                self.invoke(&function, vec![target.clone()], Some(target), at)
+                let target = call.args.first().map(|arg| self.force(&arg.val)).unwrap_or(Val::Void);
+                self.invoke(&function, vec![target.clone()], Some(target), call.at)
             }
             ("repeat", Some(function)) => {
-                self.in_loop(at, false, |machine| {
-                    let index = machine.any(Some(Ty::library("Int")), Why::Library, at);
-                    machine.invoke(&function, vec![index], None, at);
+                self.in_loop(call.at, false, |machine| {
+                    let index = machine.any(Some(Ty::library("Int")), Why::Library, call.at);
+                    machine.invoke(&function, vec![index], None, call.at);
                 });
                 Val::Void
             }
             ("runCatching", Some(function)) => {
-                let value = self.swallowing(at, |machine| machine.invoke(&function, Vec::new(), None, at));
+                let value = self.swallowing(call.at, |machine| machine.invoke(&function, Vec::new(), None, call.at));
                 Val::Many("Result", Rc::new(value))
             }
             ("launch" | "async", Some(function)) => {
-                let kind = AroundKind::Detached { how: name.to_owned() };
-                self.around.push(Around { kind, span: self.span(at) });
-                let value = self.invoke(&function, Vec::new(), None, at);
+                let kind = AroundKind::Detached { how: call.name.to_owned() };
+                self.around.push(Around { kind, span: self.span(call.at) });
+                let value = self.invoke(&function, Vec::new(), None, call.at);
                 self.around.pop();
                 value
             }
             ("mono" | "flux" | "flow", Some(function)) => {
-                let value = self.invoke(&function, Vec::new(), None, at);
-                Val::Many(if name == "mono" { "Mono" } else { "Flux" }, Rc::new(value))
+                let value = self.invoke(&function, Vec::new(), None, call.at);
+                Val::Many(if call.name == "mono" { "Mono" } else { "Flux" }, Rc::new(value))
             }
             (
                 "run" | "runBlocking" | "coroutineScope" | "supervisorScope" | "withContext" | "withTimeout" | "lazy"
                 | "synchronized" | "withTimeoutOrNull",
                 Some(function),
-            ) => self.invoke(&function, Vec::new(), None, at),
+            ) => self.invoke(&function, Vec::new(), None, call.at),
             ("maxOf" | "minOf", None) => {
-                let op = if name == "maxOf" { Operation::Max } else { Operation::Min };
-                let values = args.iter().map(|arg| self.value(&arg.val, arg.site)).collect();
+                let op = if call.name == "maxOf" { Operation::Max } else { Operation::Min };
+                let values = call.args.iter().map(|arg| self.value(&arg.val, arg.site)).collect();
                 Val::Known(compute(op, values))
             }
             ("error" | "TODO", _) => {
                 self.flow = Flow::Thrown;
                 Val::Void
             }
-            ("requireNotNull" | "checkNotNull", _) => args.first().map(|arg| self.force(&arg.val))?,
-            ("readValue" | "jacksonTypeRef", _) if !types.is_empty() => {
-                self.any(types.first().cloned(), Why::Library, at)
+            ("requireNotNull" | "checkNotNull", _) => call.args.first().map(|arg| self.force(&arg.val))?,
+            ("readValue" | "jacksonTypeRef", _) if !call.types.is_empty() => {
+                self.any(call.types.first().cloned(), Why::Library, call.at)
             }
             _ => return None,
         })

@@ -7,7 +7,7 @@ use super::{Flow, Frame, Fun, Machine, ObjId, Origin, Scope, Val, Why, builtin, 
 use crate::analysis::PathStep;
 use crate::index::{Base, ClassId, Place, Ty, site};
 use crate::mongo::write::{Around, AroundKind};
-use crate::span::{Range, Site};
+use crate::span::Site;
 use crate::tree::{Annotation, Arg, Class, ClassKind, Constructor, Expr, ExprKind, Lambda, Method, Param, Type};
 
 /// An argument of a call.
@@ -16,6 +16,35 @@ pub(crate) struct ArgVal<'s> {
     pub name: Option<&'s str>,
     pub val: Val<'s>,
     pub site: Site,
+}
+
+/// A call: what is called, with what, and where.
+#[derive(Clone)]
+pub(crate) struct Call<'s> {
+    pub name: &'s str,
+    /// Type arguments, as in Kotlin's `f<T>()`.
+    pub types: Vec<Ty<'s>>,
+    pub args: Vec<ArgVal<'s>>,
+    pub at: Site,
+    /// The block that calls.
+    pub scope: Rc<Scope<'s>>,
+    /// Whether it goes through Spring's proxy, if the target has one: a call on `this` does not.
+    pub proxied: bool,
+}
+
+impl<'s> Call<'s> {
+    /// A call that no source text shows: of a function value, a getter.
+    pub(crate) fn new(name: &'s str, args: Vec<ArgVal<'s>>, at: Site, scope: &Rc<Scope<'s>>) -> Self {
+        Self { name, types: Vec::new(), args, at, scope: scope.clone(), proxied: true }
+    }
+
+    fn proxied(self, proxied: bool) -> Self {
+        Self { proxied, ..self }
+    }
+
+    fn named(self, name: &'s str) -> Self {
+        Self { name, ..self }
+    }
 }
 
 /// Names under which a functional interface is called.
@@ -46,31 +75,25 @@ impl<'s> Machine<'s> {
             .collect()
     }
 
-    #[allow(clippy::too_many_arguments)]
+    /// Evaluates a call expression. `written` is the call without its arguments, which are evaluated in their turn.
     pub(crate) fn call(
         &mut self,
         target: Option<&'s Expr<'s>>,
-        name: &'s str,
-        name_at: Range,
-        types: &'s [Type<'s>],
         args: &'s [Arg<'s>],
+        written: Call<'s>,
         scope: &Rc<Scope<'s>>,
-        at: Site,
     ) -> Val<'s> {
-        // A call's place is its name and what follows, not the chain in front of it.
-        let at = Site { file: at.file, at: Range { start: name_at.start, end: at.at.end } };
-        let place = scope.frame.place;
-        let types: Vec<_> = types.iter().map(|ty| self.world.ty(ty, place)).collect();
+        let (name, at) = (written.name, written.at);
         let Some(target) = target else {
             let args = self.args(args, scope);
             if self.flow != Flow::On {
                 return Val::Void;
             }
-            return self.plain_call(name, types, args, scope, at);
+            return self.plain_call(Call { args, ..written });
         };
         if matches!(target.kind, ExprKind::Super) {
             let args = self.args(args, scope);
-            return self.super_call(name, args, scope, at);
+            return self.super_call(Call { args, ..written });
         }
         if matches!(name, "getOrThrow" | "getOrDefault" | "getOrElse")
             && let ExprKind::Call { name: "runCatching", args: inner, .. } = &target.kind
@@ -79,11 +102,11 @@ impl<'s> Machine<'s> {
             let inner = self.args(inner, scope);
             let plain = name == "getOrThrow";
             let lambda = inner.into_iter().next().map_or(Val::Void, |arg| arg.val);
-            return self.run_catching(&lambda, plain, at, scope);
+            return self.run_catching(&lambda, plain, at);
         }
         if let Some(ty) = self.as_type(target, scope) {
             let args = self.args(args, scope);
-            return self.static_call(&ty, name, types, args, scope, at);
+            return self.static_call(&ty, Call { args, ..written });
         }
         // What handles errors or retries in a reactive chain stands behind the calls that it is about.
         let chained = matches!(
@@ -113,121 +136,114 @@ impl<'s> Machine<'s> {
             return Val::Void;
         }
         let through_this = matches!(target.kind, ExprKind::This);
-        self.typed_method(&target_val, name, types, args, at, scope, !through_this)
+        self.typed_method(&target_val, Call { args, proxied: !through_this, ..written })
     }
 
     /// A call without a target.
-    fn plain_call(
-        &mut self,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        scope: &Rc<Scope<'s>>,
-        at: Site,
-    ) -> Val<'s> {
-        if let Some(local) = scope.get(name) {
-            return self.method(&local, "invoke", args, at, scope);
+    fn plain_call(&mut self, call: Call<'s>) -> Val<'s> {
+        if let Some(local) = call.scope.get(call.name) {
+            return self.typed_method(&local, call.named("invoke"));
         }
         let mut receivers = Vec::new();
-        let mut block = Some(scope);
+        let mut block = Some(&call.scope);
         while let Some(inner) = block {
             receivers.extend(inner.receiver.clone());
             block = inner.parent.as_ref();
         }
         for receiver in &receivers {
             if let Some(class) = self.type_of(receiver).and_then(|ty| ty.class())
-                && !self.world.methods(class, name).is_empty()
+                && !self.world.methods(class, call.name).is_empty()
             {
-                return self.typed_method(receiver, name, types, args, at, scope, true);
+                return self.typed_method(receiver, call.proxied(true));
             }
         }
         // The enclosing classes, nearest first.
-        let mut class = scope.frame.place.class;
+        let mut class = call.scope.frame.place.class;
         while let Some(id) = class {
-            if let Some((owner, method)) = self.pick(id, name, &args) {
+            if let Some((owner, method)) = self.pick(id, call.name, &call.args) {
                 if method.is_static {
-                    return self.run_method(owner, method, None, args, at, false);
+                    return self.run_method(owner, method, None, call.args, call.at, false);
                 }
-                let this = self.this_for(id, scope, at);
-                return self.typed_method(&this, name, types, args, at, scope, false);
+                let this = self.this_for(id, &call.scope, call.at);
+                return self.typed_method(&this, call.proxied(false));
             }
             if let Some(companion) = self.world.companion(id)
-                && !self.world.methods(companion, name).is_empty()
+                && !self.world.methods(companion, call.name).is_empty()
             {
                 let this = Val::Obj(self.bean_object(companion));
-                return self.typed_method(&this, name, types, args, at, scope, false);
+                return self.typed_method(&this, call.proxied(false));
             }
             // A function kept in a property.
-            if let Some((_, field)) = self.world.field(id, name)
+            if let Some((_, field)) = self.world.field(id, call.name)
                 && field.ty.as_ref().is_none_or(|ty| ty.name == "Function")
             {
-                let this = self.this_for(id, scope, at);
-                let function = self.get(&this, field.name, at);
+                let this = self.this_for(id, &call.scope, call.at);
+                let function = self.get(&this, field.name, call.at);
                 if matches!(function, Val::Fun(_)) {
-                    return self.method(&function, "invoke", args, at, scope);
+                    return self.typed_method(&function, call.named("invoke"));
                 }
             }
             class = self.world.info(id).outer;
         }
-        for (owner, path) in self.world.static_import(name, scope.frame.place.file) {
+        for (owner, path) in self.world.static_import(call.name, call.scope.frame.place.file) {
             match owner {
-                Some(owner) if !self.world.methods(owner, name).is_empty() => {
-                    return self.static_call(&Ty::of(Base::Class(owner)), name, types, args, scope, at);
+                Some(owner) if !self.world.methods(owner, call.name).is_empty() => {
+                    return self.static_call(&Ty::of(Base::Class(owner)), call);
                 }
                 None => {
-                    let imports = &self.world.tree(scope.frame.place.file).imports;
-                    if imports.iter().any(|import| !import.star && import.name == name) {
+                    let imports = &self.world.tree(call.scope.frame.place.file).imports;
+                    if imports.iter().any(|import| !import.star && import.name == call.name) {
                         let ty = Ty::library(crate::tree::last_part(path));
-                        return self.static_call(&ty, name, types, args, scope, at);
+                        return self.static_call(&ty, call);
                     }
                 }
                 _ => {}
             }
         }
-        for (file, function) in self.world.functions(name, scope.frame.place) {
+        for (file, function) in self.world.functions(call.name, call.scope.frame.place) {
             let this = match &function.receiver {
                 None => None,
-                Some(_) => match receivers.first().cloned().or_else(|| scope.frame.this.clone()) {
+                Some(_) => match receivers.first().cloned().or_else(|| call.scope.frame.this.clone()) {
                     Some(this) => Some(this),
                     None => continue,
                 },
             };
-            return self.run_function(file, function, this, args, at);
+            return self.run_function(file, function, this, call.args, call.at);
         }
-        if name.starts_with(char::is_uppercase) {
-            let base = self.world.base(name, scope.frame.place);
-            let ty = Ty { base, args: types.into(), array: false };
-            return self.construct(ty, args, at, scope);
+        if call.name.starts_with(char::is_uppercase) {
+            let base = self.world.base(call.name, call.scope.frame.place);
+            let ty = Ty { base, args: call.types.into(), array: false };
+            return self.construct(ty, call.args, call.at);
         }
-        if let Some(result) = self.kotlin_function(name, &types, &args, at, scope) {
+        if let Some(result) = self.kotlin_function(&call) {
             return result;
         }
         // What is left belongs to what a block is about, or to the class's library superclass.
         for receiver in &receivers {
             if let Val::Obj(_) | Val::Any(_) | Val::Many(..) = receiver {
-                return self.typed_method(receiver, name, types, args, at, scope, true);
+                return self.typed_method(receiver, call.proxied(true));
             }
         }
-        if let Some(this @ Val::Obj(_)) = scope.frame.this.clone() {
-            return self.typed_method(&this, name, types, args, at, scope, false);
+        if let Some(this @ Val::Obj(_)) = call.scope.frame.this.clone() {
+            return self.typed_method(&this, call.proxied(false));
         }
-        self.unknown_call(&Val::Void, name, args, at)
+        self.unknown_call(&Val::Void, call)
     }
 
-    fn super_call(&mut self, name: &'s str, args: Vec<ArgVal<'s>>, scope: &Rc<Scope<'s>>, at: Site) -> Val<'s> {
-        let this = scope.frame.this.clone().unwrap_or(Val::Void);
-        let Some(class) = scope.frame.place.class else { return Val::Void };
+    fn super_call(&mut self, call: Call<'s>) -> Val<'s> {
+        let this = call.scope.frame.this.clone().unwrap_or(Val::Void);
+        let Some(class) = call.scope.frame.place.class else { return Val::Void };
         for sup in self.world.supers(class).iter() {
             if let Base::Class(sup) = sup.base
-                && let Some((owner, method)) = self.pick(sup, name, &args)
+                && let Some((owner, method)) = self.pick(sup, call.name, &call.args)
                 && method.body.is_some()
             {
-                return self.run_method(owner, method, Some(this), args, at, false);
+                return self.run_method(owner, method, Some(this), call.args, call.at, false);
             }
         }
         match &this {
-            Val::Obj(id) => self.library_call(*id, name, &[], args, at, scope),
-            _ => self.unknown_call(&this, name, args, at),
+            Val::Obj(id) => self.library_call(*id, call),
+            _ => self.unknown_call(&this, call),
         }
     }
 
@@ -240,139 +256,96 @@ impl<'s> Machine<'s> {
         at: Site,
         scope: &Rc<Scope<'s>>,
     ) -> Val<'s> {
-        self.typed_method(target, name, Vec::new(), args, at, scope, true)
+        self.typed_method(target, Call::new(name, args, at, scope))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn typed_method(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-        proxied: bool,
-    ) -> Val<'s> {
+    pub(crate) fn typed_method(&mut self, target: &Val<'s>, call: Call<'s>) -> Val<'s> {
+        let at = call.at;
         let result = self.step(at, |machine| {
             let target = machine.force(target);
-            if let Some(result) = machine.scope_function(&target, name, &args, at, scope) {
+            if let Some(result) = machine.scope_function(&target, &call) {
                 return result;
             }
-            machine.dispatch(&target, name, types, args, at, scope, proxied)
+            machine.dispatch(&target, call)
         });
         result.unwrap_or_else(|| self.any(None, Why::Limit, at))
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn dispatch(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-        proxied: bool,
-    ) -> Val<'s> {
+    fn dispatch(&mut self, target: &Val<'s>, call: Call<'s>) -> Val<'s> {
         match target {
             Val::OneOf(parts) => {
                 let mut values = Vec::new();
                 for part in parts.iter() {
-                    let (types, args) = (types.clone(), args.clone());
-                    values
-                        .push(self.branch(|machine| machine.typed_method(part, name, types, args, at, scope, proxied)));
+                    let call = call.clone();
+                    values.push(self.branch(|machine| machine.typed_method(part, call)));
                 }
                 self.flow = Flow::On;
                 self.join(values)
             }
             Val::Fun(function) => {
-                if FUNCTIONAL.contains(&name) || builtin::is_functional(name) {
-                    let values = args.into_iter().map(|arg| arg.val).collect();
-                    return self.invoke(&function.clone(), values, None, at);
+                if FUNCTIONAL.contains(&call.name) || builtin::is_functional(call.name) {
+                    let values = call.args.into_iter().map(|arg| arg.val).collect();
+                    return self.invoke(&function.clone(), values, None, call.at);
                 }
-                self.unknown_call(target, name, args, at)
+                self.unknown_call(target, call)
             }
             Val::Type(ty) => {
                 let ty = ty.clone();
-                self.static_call(&ty, name, types, args, scope, at)
+                self.static_call(&ty, call)
             }
             Val::Known(value) => {
                 let value = value.clone();
-                if let Some(result) = self.extension(target, name, &args, at, scope) {
+                if let Some(result) = self.extension(target, &call) {
                     return result;
                 }
-                self.known_method(value, name, args, at, scope)
+                self.known_method(value, call)
             }
             Val::Many(..) => {
-                if let Some(result) = self.extension(target, name, &args, at, scope) {
+                if let Some(result) = self.extension(target, &call) {
                     return result;
                 }
-                self.many_method(target, name, args, at, scope)
+                self.many_method(target, call)
             }
-            Val::Obj(id) => self.object_method(*id, name, types, args, at, scope, proxied),
+            Val::Obj(id) => self.object_method(*id, call),
             Val::Any(any) => {
                 let ty = any.ty.clone();
                 if let Some(class) = ty.as_ref().and_then(Ty::class) {
-                    return self.class_method(target, class, name, types, args, at, scope, proxied);
+                    return self.class_method(target, class, call);
                 }
-                if let Some(result) = self.extension(target, name, &args, at, scope) {
+                if let Some(result) = self.extension(target, &call) {
                     return result;
                 }
                 if let Some(ty) = &ty
-                    && let Some(result) =
-                        self.mongo_call(target, std::slice::from_ref(ty), name, &types, &args, at, scope)
+                    && let Some(result) = self.mongo_call(target, std::slice::from_ref(ty), &call)
                 {
                     return result;
                 }
-                self.any_method(&any.clone(), name, &types, args, at, scope)
+                self.any_method(&any.clone(), call)
             }
-            Val::Void | Val::Later(_) => self.unknown_call(target, name, args, at),
+            Val::Void | Val::Later(_) => self.unknown_call(target, call),
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn object_method(
-        &mut self,
-        id: ObjId,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-        proxied: bool,
-    ) -> Val<'s> {
+    fn object_method(&mut self, id: ObjId, call: Call<'s>) -> Val<'s> {
         let target = Val::Obj(id);
         match self.obj_class(id) {
-            Some(class) => self.class_method(&target, class, name, types, args, at, scope, proxied),
+            Some(class) => self.class_method(&target, class, call),
             None => {
-                if let Some(result) = self.extension(&target, name, &args, at, scope) {
+                if let Some(result) = self.extension(&target, &call) {
                     return result;
                 }
-                self.library_call(id, name, &types, args, at, scope)
+                self.library_call(id, call)
             }
         }
     }
 
     /// A method of a value whose class is in the sources.
-    #[allow(clippy::too_many_arguments)]
-    fn class_method(
-        &mut self,
-        target: &Val<'s>,
-        class: ClassId,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-        proxied: bool,
-    ) -> Val<'s> {
+    fn class_method(&mut self, target: &Val<'s>, class: ClassId, call: Call<'s>) -> Val<'s> {
         let library = self.world.library_supers(class);
-        if let Some((owner, method)) = self.pick(class, name, &args) {
+        if let Some((owner, method)) = self.pick(class, call.name, &call.args) {
             // Repositories first: what they declare has no body, and Spring Data gives it one.
             if method.body.is_none()
-                && let Some(result) =
-                    self.repository_call(target, class, &library, Some((owner, method)), name, &args, at, scope)
+                && let Some(result) = self.repository_call(target, class, &library, Some((owner, method)), &call)
             {
                 return result;
             }
@@ -385,56 +358,56 @@ impl<'s> Machine<'s> {
             if method.body.is_none()
                 && let Some(delegate) = self.delegate(target, owner)
             {
-                return self.typed_method(&delegate, name, types, args, at, scope, true);
+                return self.typed_method(&delegate, call.proxied(true));
             }
             if method.body.is_some() && !self.overridden(target, owner) {
-                return self.run_method(owner, method, Some(target.clone()), args, at, proxied);
+                return self.run_method(owner, method, Some(target.clone()), call.args, call.at, call.proxied);
             }
-            return self.run_implementations(target, class, owner, method, args, at, proxied);
+            return self.run_implementations(target, class, owner, method, call);
         }
-        if let Some(result) = self.repository_call(target, class, &library, None, name, &args, at, scope) {
+        if let Some(result) = self.repository_call(target, class, &library, None, &call) {
             return result;
         }
         if let Some(companion) = self.world.companion(class)
-            && !self.world.methods(companion, name).is_empty()
+            && !self.world.methods(companion, call.name).is_empty()
         {
             let this = Val::Obj(self.bean_object(companion));
-            return self.class_method(&this, companion, name, types, args, at, scope, false);
+            return self.class_method(&this, companion, call.proxied(false));
         }
         // What Lombok, records and Kotlin make.
-        if args.is_empty() {
-            for property in [Some(name.to_owned()), getter_property(name)].into_iter().flatten() {
+        if call.args.is_empty() {
+            for property in [Some(call.name.to_owned()), getter_property(call.name)].into_iter().flatten() {
                 if let Some((_, field)) = self.world.field(class, &property) {
-                    return self.get(target, field.name, at);
+                    return self.get(target, field.name, call.at);
                 }
             }
         }
         if let Val::Obj(id) = target {
-            let property = setter_property(name).or_else(|| name.strip_prefix("with").map(str::to_owned));
-            let property = property.unwrap_or_else(|| name.to_owned());
+            let property = setter_property(call.name).or_else(|| call.name.strip_prefix("with").map(str::to_owned));
+            let property = property.unwrap_or_else(|| call.name.to_owned());
             let property =
                 self.world.field(class, &property).or_else(|| self.world.field(class, &lower_first(&property)));
-            if let (Some((_, field)), [arg]) = (property, args.as_slice()) {
+            if let (Some((_, field)), [arg]) = (property, call.args.as_slice()) {
                 self.set_field(*id, field.name, arg.val.clone());
                 // Builders and fluent setters go on with the same object.
                 return target.clone();
             }
-            if matches!(name, "build" | "toBuilder") && args.is_empty() {
+            if matches!(call.name, "build" | "toBuilder") && call.args.is_empty() {
                 return target.clone();
             }
-            if name == "copy" {
-                return self.copy(*id, class, args, at);
+            if call.name == "copy" {
+                return self.copy(*id, class, call.args, call.at);
             }
         }
-        if let Some(result) = self.extension(target, name, &args, at, scope) {
+        if let Some(result) = self.extension(target, &call) {
             return result;
         }
-        if let Some(result) = self.mongo_call(target, &library, name, &types, &args, at, scope) {
+        if let Some(result) = self.mongo_call(target, &library, &call) {
             return result;
         }
         match target {
-            Val::Obj(id) if !library.is_empty() => self.library_call(*id, name, &types, args, at, scope),
-            _ => self.unknown_call(target, name, args, at),
+            Val::Obj(id) if !library.is_empty() => self.library_call(*id, call),
+            _ => self.unknown_call(target, call),
         }
     }
 
@@ -477,23 +450,20 @@ impl<'s> Machine<'s> {
     }
 
     /// Runs what implements an abstract method.
-    #[allow(clippy::too_many_arguments)]
     fn run_implementations(
         &mut self,
         target: &Val<'s>,
         class: ClassId,
         owner: ClassId,
         method: &'s Method<'s>,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        proxied: bool,
+        call: Call<'s>,
     ) -> Val<'s> {
         let mut candidates: Vec<(ClassId, &'s Method<'s>)> = Vec::new();
         for sub in self.world.subclasses(class) {
             if self.world.class(sub).kind == ClassKind::Interface {
                 continue;
             }
-            if let Some((at, found)) = self.pick(sub, method.name, &args)
+            if let Some((at, found)) = self.pick(sub, method.name, &call.args)
                 && found.body.is_some()
                 && !candidates.iter().any(|(_, known)| std::ptr::eq(*known, found))
             {
@@ -502,12 +472,12 @@ impl<'s> Machine<'s> {
         }
         if candidates.is_empty() {
             let place = Place { file: self.world.info(owner).file, class: Some(owner) };
-            for arg in &args {
-                self.run_argument(arg, at);
+            for arg in &call.args {
+                self.run_argument(arg, call.at);
             }
             let ret = method.ret.as_ref().map(|ret| self.world.ty(ret, place));
             let ret = ret.map(|ret| self.in_terms_of(target, &ret, owner));
-            return self.any(ret, Why::Library, at);
+            return self.any(ret, Why::Library, call.at);
         }
         let several = candidates.len() > 1;
         let mut values = Vec::new();
@@ -518,11 +488,12 @@ impl<'s> Machine<'s> {
                 }
                 _ => Val::Obj(self.bean_object(owner)),
             };
-            let args = args.clone();
+            let args = call.args.clone();
             if several {
-                self.around.push(Around { kind: AroundKind::OneOfSeveral, span: self.span(at) });
+                self.around.push(Around { kind: AroundKind::OneOfSeveral, span: self.span(call.at) });
             }
-            let value = self.branch(|machine| machine.run_method(owner, method, Some(this), args, at, proxied));
+            let value =
+                self.branch(|machine| machine.run_method(owner, method, Some(this), args, call.at, call.proxied));
             if several {
                 self.around.pop();
                 self.flow = Flow::On;
@@ -811,7 +782,7 @@ impl<'s> Machine<'s> {
                 match target {
                     Some(Val::Type(ty)) if *name == "new" => {
                         let args = rest(args);
-                        self.construct(ty.clone(), args, at, scope)
+                        self.construct(ty.clone(), args, at)
                     }
                     Some(Val::Type(ty)) => {
                         // `X::f` is a static method, or one of the first argument.
@@ -825,14 +796,14 @@ impl<'s> Machine<'s> {
                                 let args = rest(args);
                                 self.method(&first, name, args, at, scope)
                             }
-                            _ => self.static_call(ty, name, Vec::new(), all, scope, at),
+                            _ => self.static_call(ty, Call::new(name, all, at, scope)),
                         }
                     }
                     Some(target) => {
                         let args = rest(args);
                         let through_this =
                             matches!((target, &scope.frame.this), (Val::Obj(a), Some(Val::Obj(b))) if a == b);
-                        self.typed_method(target, name, Vec::new(), args, at, scope, !through_this)
+                        self.typed_method(target, Call::new(name, args, at, scope).proxied(!through_this))
                     }
                     None => {
                         let args: Vec<_> = rest(args);
@@ -843,7 +814,7 @@ impl<'s> Machine<'s> {
                             (Some((file, function)), Some((first, rest))) => {
                                 self.run_function(file, function, Some(first.val.clone()), rest.to_vec(), at)
                             }
-                            _ => self.plain_call(name, Vec::new(), args, scope, at),
+                            _ => self.plain_call(Call::new(name, args, at, scope)),
                         }
                     }
                 }
@@ -956,17 +927,17 @@ impl<'s> Machine<'s> {
     }
 
     /// A call into a library: what it is given to run, it runs.
-    pub(crate) fn unknown_call(&mut self, target: &Val<'s>, name: &'s str, args: Vec<ArgVal<'s>>, at: Site) -> Val<'s> {
+    pub(crate) fn unknown_call(&mut self, target: &Val<'s>, call: Call<'s>) -> Val<'s> {
         let mut results = Vec::new();
-        let around = statics::around_call(self, target, name, &args, at);
+        let around = statics::around_call(self, target, call.name, &call.args, call.at);
         let pushed = around.is_some();
         self.around.extend(around);
         let mut fresh = false;
-        for arg in &args {
+        for arg in &call.args {
             let arg_value = self.force(&arg.val);
             fresh |= matches!(&arg_value, Val::Any(any) if any.why == Why::Fresh);
             if matches!(arg_value, Val::Fun(_) | Val::Obj(_)) {
-                let result = self.run_argument(arg, at);
+                let result = self.run_argument(arg, call.at);
                 if !matches!(result, Val::Void) && matches!(arg_value, Val::Fun(_)) {
                     results.push(result);
                 }
@@ -978,23 +949,16 @@ impl<'s> Machine<'s> {
         if let Val::Any(any) = target {
             fresh |= any.why == Why::Fresh;
         }
-        if let (Some(result), true) = (results.into_iter().next(), statics::gives_back(name)) {
+        if let (Some(result), true) = (results.into_iter().next(), statics::gives_back(call.name)) {
             return result;
         }
-        let ty = statics::result_type(name);
-        self.any(ty, if fresh { Why::Fresh } else { Why::Library }, at)
+        let ty = statics::result_type(call.name);
+        self.any(ty, if fresh { Why::Fresh } else { Why::Library }, call.at)
     }
 
     /// A Kotlin extension function of the project.
-    fn extension(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Option<Val<'s>> {
-        let functions = self.world.functions(name, scope.frame.place);
+    fn extension(&mut self, target: &Val<'s>, call: &Call<'s>) -> Option<Val<'s>> {
+        let functions = self.world.functions(call.name, call.scope.frame.place);
         let own = self.type_of(target);
         let found = functions.into_iter().find(|(file, function)| {
             let Some(receiver) = &function.receiver else { return false };
@@ -1012,12 +976,12 @@ impl<'s> Machine<'s> {
         });
         // An extension declared in the class that runs.
         let Some((file, function)) = found else {
-            let class = scope.frame.place.class?;
-            let member = self.world.methods(class, name).into_iter().find(|(_, method)| method.receiver.is_some());
+            let class = call.scope.frame.place.class?;
+            let member = self.world.methods(class, call.name).into_iter().find(|(_, method)| method.receiver.is_some());
             let (owner, method) = member?;
-            return Some(self.run_member_extension(owner, method, target, args.to_vec(), at, scope));
+            return Some(self.run_member_extension(owner, method, target, call.args.clone(), call.at, &call.scope));
         };
-        Some(self.run_function(file, function, Some(target.clone()), args.to_vec(), at))
+        Some(self.run_function(file, function, Some(target.clone()), call.args.to_vec(), call.at))
     }
 
     fn run_member_extension(
@@ -1061,7 +1025,7 @@ impl<'s> Machine<'s> {
             Some(class) => self.anonymous(class, args, scope, at),
             None => {
                 let ty = self.world.ty(ty, scope.frame.place);
-                self.construct(ty, args, at, scope)
+                self.construct(ty, args, at)
             }
         }
     }
@@ -1090,9 +1054,9 @@ impl<'s> Machine<'s> {
     }
 
     /// `new X(..)`, or Kotlin's `X(..)`.
-    pub(crate) fn construct(&mut self, ty: Ty<'s>, args: Vec<ArgVal<'s>>, at: Site, scope: &Rc<Scope<'s>>) -> Val<'s> {
+    pub(crate) fn construct(&mut self, ty: Ty<'s>, args: Vec<ArgVal<'s>>, at: Site) -> Val<'s> {
         let Some(class) = ty.class() else {
-            return self.library_object(ty, args, at, scope);
+            return self.library_object(ty, args, at);
         };
         let object = self.make(ty, Origin::New, at, args.clone());
         self.run_constructor(object, class, args, at, 0);
@@ -1219,8 +1183,8 @@ impl<'s> Machine<'s> {
         for sup in supers.iter() {
             match sup.base {
                 Base::Class(sup) if self.world.class(sup).kind == ClassKind::Class && sup != class => {
-                    let runs = self.step(at, |machine| machine.run_constructor(object, sup, args, at, 0));
-                    let _ = runs;
+                    // Beyond the limit the superclass's part stays as it is.
+                    self.step(at, |machine| machine.run_constructor(object, sup, args, at, 0));
                     return;
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{ArgVal, Machine, ObjId, Origin, Scope, Val, Why};
+use super::{ArgVal, Call, Machine, ObjId, Origin, Val, Why};
 use crate::index::{Base, Ty};
 use crate::mongo::write::{Around, AroundKind};
 use crate::span::Site;
@@ -236,20 +236,13 @@ impl<'s> Machine<'s> {
     }
 
     /// A method of a container.
-    pub(crate) fn many_method(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        args: Vec<ArgVal<'s>>,
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Val<'s> {
+    pub(crate) fn many_method(&mut self, target: &Val<'s>, call: Call<'s>) -> Val<'s> {
         let Val::Many(kind, elem) = target else { return Val::Void };
         let (kind, elem) = (*kind, (**elem).clone());
-        let functions: Vec<_> = args.iter().filter(|arg| matches!(arg.val, Val::Fun(_))).cloned().collect();
-        match name {
+        let functions: Vec<_> = call.args.iter().filter(|arg| matches!(arg.val, Val::Fun(_))).cloned().collect();
+        match call.name {
             "values" => return Val::Many("List", Rc::new(elem)),
-            "keySet" | "keys" | "partitions" => return Val::Many("Set", Rc::new(self.any(None, Why::Record, at))),
+            "keySet" | "keys" | "partitions" => return Val::Many("Set", Rc::new(self.any(None, Why::Record, call.at))),
             "entrySet" | "entries" => return Val::Many("Set", Rc::new(Val::Many("Entry", Rc::new(elem)))),
             "chunked" | "windowed" | "buffer" | "bufferTimeout" | "window" => {
                 return Val::Many("List", Rc::new(Val::Many("List", Rc::new(elem))));
@@ -258,21 +251,21 @@ impl<'s> Machine<'s> {
                 return Val::Many("Optional", Rc::new(elem));
             }
             "collectList" | "collectSortedList" => return Val::Many("Mono", Rc::new(Val::Many("List", Rc::new(elem)))),
-            "getKey" | "key" | "component1" if kind == "Entry" => return self.any(None, Why::Library, at),
+            "getKey" | "key" | "component1" if kind == "Entry" => return self.any(None, Why::Library, call.at),
             "size" | "isEmpty" | "isNotEmpty" | "count" | "contains" | "containsKey" | "isPresent" | "indexOf"
             | "hasNext" | "lastIndex" | "hashCode" | "indices" => {
                 for arg in &functions {
-                    self.each(arg, name, kind, &elem, at);
+                    self.each(arg, call.name, kind, &elem, call.at);
                 }
-                return self.any(None, Why::Library, at);
+                return self.any(None, Why::Library, call.at);
             }
             _ => {}
         }
         let mut results = Vec::new();
         for arg in &functions {
-            results.push(self.each(arg, name, kind, &elem, at));
+            results.push(self.each(arg, call.name, kind, &elem, call.at));
         }
-        match name {
+        match call.name {
             "map" | "mapNotNull" | "mapIndexed" | "mapToObj" | "thenApply" | "mapValues" | "handle"
             | "thenApplyAsync" => {
                 let result = results.pop().unwrap_or(Val::Void);
@@ -282,15 +275,15 @@ impl<'s> Machine<'s> {
             | "thenCompose" | "flatMapMerge" | "flatMapConcat" | "mapMulti" => {
                 let result = results.pop().unwrap_or(Val::Void);
                 let (inner, _) = match &result {
-                    Val::Many(..) | Val::Obj(_) => self.element(&result, at),
+                    Val::Many(..) | Val::Obj(_) => self.element(&result, call.at),
                     other => (other.clone(), false),
                 };
-                let kind = if matches!(name, "flatMapMany" | "flatMapIterable") { "Flux" } else { kind };
+                let kind = if matches!(call.name, "flatMapMany" | "flatMapIterable") { "Flux" } else { kind };
                 Val::Many(kind, Rc::new(inner))
             }
-            "then" | "thenReturn" | "thenMany" | "switchIfEmpty" => match args.into_iter().next() {
+            "then" | "thenReturn" | "thenMany" | "switchIfEmpty" => match call.args.into_iter().next() {
                 Some(arg) => match self.force(&arg.val) {
-                    Val::Many(other, inner) if name == "switchIfEmpty" => {
+                    Val::Many(other, inner) if call.name == "switchIfEmpty" => {
                         let joined = self.join(vec![elem, (*inner).clone()]);
                         Val::Many(other, Rc::new(joined))
                     }
@@ -306,7 +299,7 @@ impl<'s> Machine<'s> {
             "orElse" | "orElseGet" | "getOrElse" | "getOrDefault" | "defaultIfEmpty" | "computeIfAbsent" => {
                 let other = match results.pop() {
                     Some(result) => result,
-                    None => args.last().map_or(Val::Void, |arg| arg.val.clone()),
+                    None => call.args.last().map_or(Val::Void, |arg| arg.val.clone()),
                 };
                 let other = self.force(&other);
                 self.join(vec![elem, other])
@@ -316,12 +309,9 @@ impl<'s> Machine<'s> {
             | "blockLast" | "awaitSingle" | "awaitSingleOrNull" | "awaitFirst" | "awaitFirstOrNull" | "await"
             | "join" | "getIfAvailable" | "getIfUnique" | "getObject" | "value" | "getValue" | "component2"
             | "poll" | "peek" | "elementAt" | "random" | "removeFirst" | "remove" | "pop" | "maxByOrNull"
-            | "minByOrNull" | "getNow" | "toFuture_" => elem,
+            | "minByOrNull" | "getNow" => elem,
             "fold" | "foldRight" => results.pop().unwrap_or(Val::Void),
-            _ => {
-                let _ = scope;
-                target.clone()
-            }
+            _ => target.clone(),
         }
     }
 
@@ -374,29 +364,22 @@ impl<'s> Machine<'s> {
     }
 
     /// A method of a list or map that the sources build.
-    pub(crate) fn built_method(
-        &mut self,
-        id: ObjId,
-        name: &'s str,
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Option<Val<'s>> {
+    pub(crate) fn built_method(&mut self, id: ObjId, call: &Call<'s>) -> Option<Val<'s>> {
         let list = self.is_list(id);
         if !list && !self.is_map(id) {
             return None;
         }
-        match name {
+        match call.name {
             "add" | "addAll" | "addFirst" | "addLast" | "put" | "putAll" | "set" | "plus" | "setProperty"
             | "putIfAbsent" | "offer" | "push" => {
-                self.log(id, name, args.to_vec(), at);
-                return Some(if name == "plus" { Val::Obj(id) } else { Val::Void });
+                self.log(id, call.name, call.args.to_vec(), call.at);
+                return Some(if call.name == "plus" { Val::Obj(id) } else { Val::Void });
             }
             "clear" | "remove" | "removeIf" | "sort" | "toMap" | "toMutableMap" | "toMutableList" | "toList" => {
                 return Some(Val::Obj(id));
             }
             "get" | "getOrDefault" if !list => {
-                let key = args.first().map(|arg| self.value(&arg.val, arg.site));
+                let key = call.args.first().map(|arg| self.value(&arg.val, arg.site));
                 let (entries, _) = self.entries(id, 0)?;
                 let mut found = Vec::new();
                 for entry in entries {
@@ -404,13 +387,13 @@ impl<'s> Machine<'s> {
                         found = vec![entry.val];
                     }
                 }
-                return Some(if found.is_empty() { self.any(None, Why::Library, at) } else { self.join(found) });
+                return Some(if found.is_empty() { self.any(None, Why::Library, call.at) } else { self.join(found) });
             }
             _ => {}
         }
         let many = if list {
             let elements = self.elements(id)?;
-            if let ("get", Some(Val::Known(Value::Int(index)))) = (name, args.first().map(|arg| &arg.val))
+            if let ("get", Some(Val::Known(Value::Int(index)))) = (call.name, call.args.first().map(|arg| &arg.val))
                 && let Some((value, _)) = usize::try_from(*index).ok().and_then(|index| elements.get(index))
             {
                 return Some(value.clone());
@@ -422,7 +405,7 @@ impl<'s> Machine<'s> {
             let elem = self.join(entries.into_iter().map(|entry| entry.val).collect());
             Val::Many("Map", Rc::new(elem))
         };
-        Some(self.many_method(&many, name, args.to_vec(), at, scope))
+        Some(self.many_method(&many, call.clone()))
     }
 
     /// Whether a value is a type's container: for declared batches.

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use super::{Flow, Frame, Fun, Machine, Scope, Val, Why, collection};
+use super::{Call, Flow, Frame, Fun, Machine, Scope, Val, Why, collection};
 use crate::index::{Base, ClassId, Ty, site};
 use crate::mongo::write::{Around, AroundKind};
-use crate::span::Site;
+use crate::span::{Range, Site};
 use crate::tree::{Arm, Catch, ClassKind, Expr, ExprKind, Op, Try, Type};
 use crate::value::{Operation, Value, compute};
 
@@ -38,7 +38,12 @@ impl<'s> Machine<'s> {
                 }
             },
             ExprKind::Call { target, name, name_at, types, args } => {
-                self.call(target.as_deref(), name, *name_at, types, args, scope, site)
+                // A call's place is its name and what follows, not the chain in front of it.
+                let at = Site { file: site.file, at: Range { start: name_at.start, end: site.at.end } };
+                let place = scope.frame.place;
+                let types = types.iter().map(|ty| self.world.ty(ty, place)).collect();
+                let written = Call { types, ..Call::new(name, Vec::new(), at, scope) };
+                self.call(target.as_deref(), args, written, scope)
             }
             ExprKind::Invoke { callee, args } => {
                 let callee = self.eval(callee, scope);

@@ -20,7 +20,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
 pub(crate) use bean::Wanted;
-pub(crate) use call::ArgVal;
+pub(crate) use call::{ArgVal, Call};
 pub(crate) use object::setter_property;
 pub(crate) use object::{Logged, Obj, ObjId, Origin};
 pub(crate) use scope::{Frame, Scope};
@@ -249,9 +249,9 @@ impl<'s> Machine<'s> {
 
     /// One more step, one level down; `None` when a limit is reached.
     pub(crate) fn step<T>(&mut self, site: Site, run: impl FnOnce(&mut Self) -> T) -> Option<T> {
-        if self.fuel == 0 || self.nesting >= NESTING_MAX {
-            let what =
-                if self.fuel == 0 { "too many calls to follow" } else { "calls and expressions nest too deeply" };
+        let spent = self.fuel == 0 || self.fuel_in_all == 0;
+        if spent || self.nesting >= NESTING_MAX {
+            let what = if spent { "too many calls to follow" } else { "calls and expressions nest too deeply" };
             self.limit(site, what);
             return None;
         }

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::{ArgVal, Machine, Origin, Scope, Val, Why, builtin};
+use super::{ArgVal, Call, Machine, Origin, Val, Why, builtin};
 use crate::index::{Base, Ty};
 use crate::mongo::write::{Around, AroundKind};
 use crate::span::Site;
@@ -52,7 +52,7 @@ pub(crate) fn unit_ms(name: &str) -> Option<i64> {
 
 /// Whether a call gives back what the code gave that it was given.
 pub(crate) fn gives_back(name: &str) -> bool {
-    !matches!(name, "forEach" | "subscribe" | "execute_" | "submit" | "runAsync" | "schedule" | "launch" | "thenRun")
+    !matches!(name, "forEach" | "subscribe" | "submit" | "runAsync" | "schedule" | "launch" | "thenRun")
 }
 
 /// The type of some calls' results, whatever they are called on.
@@ -122,82 +122,64 @@ pub(crate) fn around_call<'s>(
 
 impl<'s> Machine<'s> {
     /// A static method.
-    pub(crate) fn static_call(
-        &mut self,
-        ty: &Ty<'s>,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        scope: &Rc<Scope<'s>>,
-        at: Site,
-    ) -> Val<'s> {
+    pub(crate) fn static_call(&mut self, ty: &Ty<'s>, call: Call<'s>) -> Val<'s> {
         let Some(class) = ty.class() else {
             let owner = ty.lib().unwrap_or_default();
-            return self.library_static(ty, owner, name, types, args, scope, at);
+            return self.library_static(ty, owner, call);
         };
-        if let Some((owner, method)) = self.pick(class, name, &args) {
+        if let Some((owner, method)) = self.pick(class, call.name, &call.args) {
             let is_object = self.world.class(owner).kind == ClassKind::Object;
             let this = if is_object { Some(Val::Obj(self.bean_object(owner))) } else { None };
             if method.is_static || is_object {
-                return self.run_method(owner, method, this, args, at, false);
+                return self.run_method(owner, method, this, call.args, call.at, false);
             }
             // `Outer.this.f()`-like forms, or a method reference without a value.
-            let this = self.any(Some(ty.clone()), Why::Parameter, at);
-            return self.run_method(owner, method, Some(this), args, at, false);
+            let this = self.any(Some(ty.clone()), Why::Parameter, call.at);
+            return self.run_method(owner, method, Some(this), call.args, call.at, false);
         }
         if let Some(companion) = self.world.companion(class)
-            && let Some((owner, method)) = self.pick(companion, name, &args)
+            && let Some((owner, method)) = self.pick(companion, call.name, &call.args)
         {
             let this = Val::Obj(self.bean_object(companion));
-            return self.run_method(owner, method, Some(this), args, at, false);
+            return self.run_method(owner, method, Some(this), call.args, call.at, false);
         }
-        match name {
+        match call.name {
             // Lombok's builder, and MapStruct's like.
             "builder" | "newBuilder" => {
-                let object = self.make(ty.clone(), Origin::New, at, Vec::new());
+                let object = self.make(ty.clone(), Origin::New, call.at, Vec::new());
                 Val::Obj(object)
             }
-            "valueOf" | "values" | "entries" => self.any(Some(ty.clone()), Why::Library, at),
+            "valueOf" | "values" | "entries" => self.any(Some(ty.clone()), Why::Library, call.at),
             // Lombok's `staticName`.
-            "of" | "create" | "from" => self.construct(ty.clone(), args, at, scope),
+            "of" | "create" | "from" => self.construct(ty.clone(), call.args, call.at),
             // Kotlin's `Outer.Inner(..)`
-            _ if name.starts_with(char::is_uppercase) => match self.world.nested_named(class, name) {
-                Some(inner) => self.construct(Ty::of(Base::Class(inner)), args, at, scope),
-                None => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+            _ if call.name.starts_with(char::is_uppercase) => match self.world.nested_named(class, call.name) {
+                Some(inner) => self.construct(Ty::of(Base::Class(inner)), call.args, call.at),
+                None => self.unknown_call(&Val::Type(ty.clone()), call),
             },
-            _ => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+            _ => self.unknown_call(&Val::Type(ty.clone()), call),
         }
     }
 
-    #[allow(clippy::too_many_arguments)]
-    fn library_static(
-        &mut self,
-        ty: &Ty<'s>,
-        owner: &'s str,
-        name: &'s str,
-        types: Vec<Ty<'s>>,
-        args: Vec<ArgVal<'s>>,
-        scope: &Rc<Scope<'s>>,
-        at: Site,
-    ) -> Val<'s> {
-        let first = args.first().map(|arg| self.force(&arg.val));
+    fn library_static(&mut self, ty: &Ty<'s>, owner: &'s str, call: Call<'s>) -> Val<'s> {
+        let first = call.args.first().map(|arg| self.force(&arg.val));
         let known = |machine: &mut Self, op, count: usize| {
-            let values = args.iter().take(count).map(|arg| machine.value(&arg.val, arg.site)).collect();
+            let values = call.args.iter().take(count).map(|arg| machine.value(&arg.val, arg.site)).collect();
             Some(Val::Known(compute(op, values)))
         };
         let scaled = |machine: &mut Self, ms: i64| {
-            let value = args.first().map(|arg| machine.value(&arg.val, arg.site)).unwrap_or(Value::Null);
+            let value = call.args.first().map(|arg| machine.value(&arg.val, arg.site)).unwrap_or(Value::Null);
             let value = compute(Operation::Multiply, vec![value, Value::Int(ms)]);
             Some(Val::Known(compute(Operation::DurationOfMs, vec![value])))
         };
-        let result = match (owner, name) {
+        let result = match (owner, call.name) {
             ("Duration", "ofMillis") => known(self, Operation::DurationOfMs, 1),
             ("Duration", "ofSeconds") => known(self, Operation::DurationOfSeconds, 1),
             ("Duration", "ofMinutes") => scaled(self, 60_000),
             ("Duration", "ofHours") => scaled(self, 3_600_000),
             ("Duration", "ofDays") => scaled(self, 86_400_000),
             ("Duration", "parse") => known(self, Operation::ToDuration, 1),
-            ("Duration", "of") => match args.get(1).map(|arg| self.value(&arg.val, arg.site)) {
+            ("Duration", "of") => match call.args.get(1).map(|arg| self.value(&arg.val, arg.site)) {
                 Some(Value::Constant { name, .. }) => unit_ms(&name).and_then(|ms| scaled(self, ms)),
                 _ => None,
             },
@@ -208,20 +190,20 @@ impl<'s> Machine<'s> {
             ("Double" | "Float", "parseDouble" | "valueOf") => known(self, Operation::ToFloat, 1),
             ("String", "valueOf") => known(self, Operation::ToText, 1),
             ("Objects", "requireNonNull" | "requireNonNullElse" | "requireNonNullElseGet") => first,
-            ("UUID", "randomUUID") | ("ObjectId", "get") => Some(self.any(Some(ty.clone()), Why::Fresh, at)),
+            ("UUID", "randomUUID") | ("ObjectId", "get") => Some(self.any(Some(ty.clone()), Why::Fresh, call.at)),
             (
                 "Instant" | "LocalDateTime" | "LocalDate" | "OffsetDateTime" | "ZonedDateTime" | "System" | "Clock",
                 "now" | "currentTimeMillis" | "nanoTime" | "systemUTC",
-            ) => Some(self.any(Some(ty.clone()), Why::Fresh, at)),
+            ) => Some(self.any(Some(ty.clone()), Why::Fresh, call.at)),
             ("List" | "Set", "of" | "copyOf")
             | ("Arrays", "asList")
             | ("Stream", "of")
             | ("Flux", "just")
             | ("Collections", "singletonList" | "singleton" | "emptyList" | "unmodifiableList") => {
-                Some(self.list_of(owner, args.clone(), at))
+                Some(self.list_of(owner, call.args.clone(), call.at))
             }
             ("Flux" | "Mono", "fromIterable" | "fromStream" | "from") => {
-                let (elem, _) = first.map_or((Val::Void, false), |first| self.element(&first, at));
+                let (elem, _) = first.map_or((Val::Void, false), |first| self.element(&first, call.at));
                 Some(Val::Many(owner, Rc::new(elem)))
             }
             (
@@ -230,24 +212,24 @@ impl<'s> Machine<'s> {
             ) => Some(Val::Many(owner, Rc::new(first.unwrap_or(Val::Void)))),
             ("Mono" | "Flux", "defer" | "fromRunnable" | "fromCallable" | "fromSupplier" | "create" | "using") => {
                 let mut result = Val::Void;
-                for arg in &args {
-                    result = self.run_argument(arg, at);
+                for arg in &call.args {
+                    result = self.run_argument(arg, call.at);
                 }
                 Some(if matches!(result, Val::Many(..)) { result } else { Val::Many("Mono", Rc::new(result)) })
             }
             ("Map", "of" | "ofEntries" | "copyOf")
             | ("Collections", "singletonMap" | "emptyMap" | "unmodifiableMap") => match first {
-                Some(Val::Obj(map)) if matches!(name, "copyOf" | "unmodifiableMap") => Some(Val::Obj(map)),
+                Some(Val::Obj(map)) if matches!(call.name, "copyOf" | "unmodifiableMap") => Some(Val::Obj(map)),
                 _ => {
-                    let map = self.make(Ty::library("Map"), Origin::Static, at, args.clone());
-                    self.obj_mut(map, |obj| obj.made_by = name);
+                    let map = self.make(Ty::library("Map"), Origin::Static, call.at, call.args.clone());
+                    self.obj_mut(map, |obj| obj.made_by = call.name);
                     Some(Val::Obj(map))
                 }
             },
             ("System", "getenv" | "getProperty") => match first {
                 Some(Val::Known(Value::Text(key))) => {
-                    let default = args.get(1).map(|arg| self.value(&arg.val, arg.site));
-                    let span = self.span(at);
+                    let default = call.args.get(1).map(|arg| self.value(&arg.val, arg.site));
+                    let span = self.span(call.at);
                     let ty = Some("String".to_owned());
                     let property = crate::value::Property { key: key.to_string(), default, ty, unit_ms: None, span };
                     Some(Val::Known(Value::Property(Box::new(property))))
@@ -255,37 +237,31 @@ impl<'s> Machine<'s> {
                 _ => None,
             },
             ("Map", "entry") => {
-                let entry = self.make(Ty::library("Entry"), Origin::Static, at, args.clone());
+                let entry = self.make(Ty::library("Entry"), Origin::Static, call.at, call.args.clone());
                 Some(Val::Obj(entry))
             }
-            ("MongoClients", "create") => Some(self.library_made(ty, "MongoClients", name, args.clone(), at)),
+            ("MongoClients", "create") => {
+                Some(self.library_made(ty, "MongoClients", call.name, call.args.clone(), call.at))
+            }
             ("MongoClient", "create" | "Factory") => {
-                Some(self.library_made(ty, "MongoClients", name, args.clone(), at))
+                Some(self.library_made(ty, "MongoClients", call.name, call.args.clone(), call.at))
             }
             _ => None,
         };
         if let Some(result) = result {
             return result;
         }
-        let full = match name {
+        let full = match call.name {
             "builder" | "newBuilder" | "custom" | "newInstance" => owner,
             _ if builtin::is_fluent(owner) => owner,
             _ => {
-                return match self.mongo_call(
-                    &Val::Type(ty.clone()),
-                    std::slice::from_ref(ty),
-                    name,
-                    &types,
-                    &args,
-                    at,
-                    scope,
-                ) {
+                return match self.mongo_call(&Val::Type(ty.clone()), std::slice::from_ref(ty), &call) {
                     Some(result) => result,
-                    None => self.unknown_call(&Val::Type(ty.clone()), name, args, at),
+                    None => self.unknown_call(&Val::Type(ty.clone()), call),
                 };
             }
         };
-        self.library_made(ty, full, name, args, at)
+        self.library_made(ty, full, call.name, call.args, call.at)
     }
 
     /// An object that a library's static method makes.

@@ -164,7 +164,6 @@ impl<'s> Machine<'s> {
         operations.push(operation);
     }
 
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn write_bulk(
         &mut self,
         operation: &str,

@@ -5,59 +5,52 @@ use std::rc::Rc;
 use super::template::Draft;
 use super::write::{Api, Around, AroundKind, Command};
 use crate::index::Ty;
-use crate::machine::{ArgVal, Machine, Origin, Val, Why};
+use crate::machine::{ArgVal, Call, Machine, Origin, Val, Why};
 use crate::span::Site;
 use crate::value::Value;
 
 impl<'s> Machine<'s> {
-    pub(crate) fn database_call(
-        &mut self,
-        target: &Val<'s>,
-        class: &str,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: &[ArgVal<'s>],
-        at: Site,
-    ) -> Option<Val<'s>> {
-        match name {
+    pub(crate) fn database_call(&mut self, target: &Val<'s>, class: &str, call: &Call<'s>) -> Option<Val<'s>> {
+        match call.name {
             "getDatabase" | "getMongoDatabase" | "withWriteConcern" | "withTimeout" | "withCodecRegistry"
             | "withReadPreference"
-                if class != "MongoClients" || name == "getDatabase" =>
+                if class != "MongoClients" || call.name == "getDatabase" =>
             {
-                Some(self.any(Some(Ty::library("MongoDatabase")), Why::Library, at))
+                Some(self.any(Some(Ty::library("MongoDatabase")), Why::Library, call.at))
             }
             "getCollection" => {
-                let made = self.make(Ty::library("MongoCollection"), Origin::Part, at, args.to_vec());
+                let made = self.make(Ty::library("MongoCollection"), Origin::Part, call.at, call.args.to_vec());
                 self.obj_mut(made, |obj| obj.made_by = "getCollection");
-                let entity = types.first().cloned().or_else(|| match args.get(1).map(|arg| self.force(&arg.val)) {
-                    Some(Val::Type(ty)) => Some(ty),
-                    _ => None,
-                });
+                let entity =
+                    call.types.first().cloned().or_else(|| match call.args.get(1).map(|arg| self.force(&arg.val)) {
+                        Some(Val::Type(ty)) => Some(ty),
+                        _ => None,
+                    });
                 if let Some(entity) = entity {
                     self.obj_mut(made, |obj| obj.ty.args = Rc::from([entity]));
                 }
                 Some(Val::Obj(made))
             }
             "runCommand" => {
-                let args = skip_session(self, args);
-                self.run_command(Api::Driver, name, &args, at);
-                Some(self.any(None, Why::Library, at))
+                let args = skip_session(self, &call.args);
+                self.run_command(Api::Driver, call.name, &args, call.at);
+                Some(self.any(None, Why::Library, call.at))
             }
-            "startSession" => Some(self.any(Some(Ty::library("ClientSession")), Why::Library, at)),
+            "startSession" => Some(self.any(Some(Ty::library("ClientSession")), Why::Library, call.at)),
             "bulkWrite" => {
-                self.models_bulk(target, args, at);
-                Some(self.any(None, Why::Library, at))
+                self.models_bulk(target, &call.args, call.at);
+                Some(self.any(None, Why::Library, call.at))
             }
             _ => None,
         }
     }
 
-    pub(crate) fn session_call(&mut self, name: &'s str, args: &[ArgVal<'s>], at: Site) -> Option<Val<'s>> {
-        match name {
+    pub(crate) fn session_call(&mut self, call: &Call<'s>) -> Option<Val<'s>> {
+        match call.name {
             // Whatever runs until it ends is inside: in front of what stands around it now.
             "startTransaction" => {
-                let kind = AroundKind::Transaction { how: name.to_owned() };
-                self.around.insert(0, Around { kind, span: self.span(at) });
+                let kind = AroundKind::Transaction { how: call.name.to_owned() };
+                self.around.insert(0, Around { kind, span: self.span(call.at) });
                 return Some(Val::Void);
             }
             "commitTransaction" | "abortTransaction" | "close" => {
@@ -71,25 +64,18 @@ impl<'s> Machine<'s> {
             _ => return None,
         }
         let kind = AroundKind::Transaction { how: "withTransaction".to_owned() };
-        self.around.push(Around { kind, span: self.span(at) });
+        self.around.push(Around { kind, span: self.span(call.at) });
         let mut result = Val::Void;
-        for arg in args {
-            result = self.run_argument(arg, at);
+        for arg in &call.args {
+            result = self.run_argument(arg, call.at);
         }
         self.around.pop();
         Some(result)
     }
 
-    pub(crate) fn collection_call(
-        &mut self,
-        target: &Val<'s>,
-        classes: &[Ty<'s>],
-        name: &'s str,
-        args: &[ArgVal<'s>],
-        at: Site,
-    ) -> Option<Val<'s>> {
-        let args = &skip_session(self, args);
-        let command = match name {
+    pub(crate) fn collection_call(&mut self, target: &Val<'s>, classes: &[Ty<'s>], call: &Call<'s>) -> Option<Val<'s>> {
+        let args = &skip_session(self, &call.args);
+        let command = match call.name {
             "insertOne" => Command::Insert,
             "insertMany" => Command::InsertMany,
             "updateOne" => Command::Update,
@@ -99,8 +85,8 @@ impl<'s> Machine<'s> {
             "deleteMany" => Command::DeleteMany,
             "findOneAndUpdate" | "findOneAndReplace" | "findOneAndDelete" => Command::FindAndModify,
             "bulkWrite" => {
-                self.models_bulk(target, args, at);
-                return Some(self.any(None, Why::Library, at));
+                self.models_bulk(target, args, call.at);
+                return Some(self.any(None, Why::Library, call.at));
             }
             "aggregate" => {
                 let text = args.first().map_or("", |arg| self.world.text(arg.site));
@@ -109,25 +95,25 @@ impl<'s> Machine<'s> {
                     || text.contains("Aggregates.out")
                     || text.contains("Aggregates.merge")
                 {
-                    let mut draft = Draft::new(name, Api::Driver, Command::Aggregate);
+                    let mut draft = Draft::new(call.name, Api::Driver, Command::Aggregate);
                     draft.collection = self.collection_name(target);
-                    self.write(draft, at);
+                    self.write(draft, call.at);
                 }
                 return None;
             }
             "find" => {
                 let entity = classes.first().and_then(|ty| ty.args.first().cloned());
-                let value = self.any(entity, Why::Loaded, at);
+                let value = self.any(entity, Why::Loaded, call.at);
                 return Some(Val::Many("List", Rc::new(value)));
             }
             _ => return None,
         };
-        let mut draft = Draft::new(name, Api::Driver, command);
+        let mut draft = Draft::new(call.name, Api::Driver, command);
         draft.collection = self.collection_name(target);
         draft.entity = classes.first().and_then(|ty| ty.args.first().cloned()).filter(|ty| ty.class().is_some());
         let first = args.first().map(|arg| arg.val.clone());
         let second = args.get(1).map(|arg| arg.val.clone());
-        match name {
+        match call.name {
             "insertOne" | "insertMany" => draft.document = first,
             "replaceOne" | "findOneAndReplace" => (draft.filter, draft.document) = (first, second),
             "deleteOne" | "deleteMany" | "findOneAndDelete" => draft.filter = first,
@@ -135,13 +121,13 @@ impl<'s> Machine<'s> {
         }
         draft.upsert = self.options_upsert(args);
         let before = self.writes.len();
-        self.write(draft, at);
+        self.write(draft, call.at);
         // The driver does send the limit of findOneAnd..; it has none for other writes (facts/client.md A8).
         let limit = args.iter().skip(1).find_map(|arg| self.max_time(&arg.val, true));
         if let Some(write) = self.writes.get_mut(before) {
             write.max_time = limit;
         }
-        Some(self.any(None, Why::Library, at))
+        Some(self.any(None, Why::Library, call.at))
     }
 
     /// The name that a collection was asked for by.

@@ -30,7 +30,7 @@ impl<'s> Machine<'s> {
                 }
                 match self.obj_class(id) {
                     Some(class) => self.entity_identity(id, class, at),
-                    None => self.document_identity(id, at),
+                    None => self.document_identity(id),
                 }
             }
             Val::OneOf(parts) => self.common(parts.to_vec(), at, depth),
@@ -157,7 +157,7 @@ impl<'s> Machine<'s> {
     }
 
     /// The `_id` of a `Document` that is put together here.
-    fn document_identity(&mut self, id: ObjId, at: Site) -> Identity {
+    fn document_identity(&mut self, id: ObjId) -> Identity {
         let (class, args, log) = self.obj(id, |obj| (obj.ty.clone(), obj.args.clone(), obj.log.clone()));
         let class = class.lib().unwrap_or_default();
         let is_document =
@@ -199,7 +199,6 @@ impl<'s> Machine<'s> {
                 return Identity { field: Some("_id".to_owned()), ..found };
             }
         }
-        let _ = at;
         identity(IdKind::Generated)
     }
 

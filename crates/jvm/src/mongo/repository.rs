@@ -8,7 +8,7 @@ use std::rc::Rc;
 use super::template::Draft;
 use super::write::{Api, Command};
 use crate::index::{Base, ClassId, Place, Ty};
-use crate::machine::{ArgVal, Machine, Scope, Val, Why};
+use crate::machine::{ArgVal, Call, Machine, Val, Why};
 use crate::span::Site;
 use crate::tree::{ClassKind, Method};
 use crate::value::Value;
@@ -37,17 +37,13 @@ fn repository<'s>(library: &[Ty<'s>]) -> Option<(bool, Option<Ty<'s>>, bool)> {
 
 impl<'s> Machine<'s> {
     /// A call on a repository of the project; `None`: it is no repository, or another class gives the method its body.
-    #[allow(clippy::too_many_arguments)]
     pub(crate) fn repository_call(
         &mut self,
         target: &Val<'s>,
         class: ClassId,
         library: &[Ty<'s>],
         declared: Option<(ClassId, &'s Method<'s>)>,
-        name: &'s str,
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
+        call: &Call<'s>,
     ) -> Option<Val<'s>> {
         let (reactive, entity, certain) = repository(library)?;
         if self.world.class(class).kind != ClassKind::Interface {
@@ -59,16 +55,16 @@ impl<'s> Machine<'s> {
         });
         if !certain && !self.is_document(class, entity.as_ref()) {
             // A repository of another kind of database: its methods write nothing here.
-            return Some(self.loaded(entity, at));
+            return Some(self.loaded(entity, call.at));
         }
         // A fragment: `interface Custom` with `class CustomImpl`.
         if let Some((owner, method)) = declared
-            && let Some(result) = self.fragment(class, owner, method, args, at)
+            && let Some(result) = self.fragment(class, owner, method, &call.args, call.at)
         {
             return Some(result);
         }
         let api = if reactive { Api::ReactiveRepository } else { Api::Repository };
-        let first = args.first().map(|arg| self.force(&arg.val));
+        let first = call.args.first().map(|arg| self.force(&arg.val));
         let coroutine = library.iter().any(|ty| ty.lib().is_some_and(|name| name.starts_with("Coroutine")));
         let lift = |value: Val<'s>, many: bool| match (reactive && !coroutine, many) {
             (true, true) => Val::Many("Flux", Rc::new(value)),
@@ -83,12 +79,12 @@ impl<'s> Machine<'s> {
             let ret = method.ret.as_ref().map(|ret| self.world.ty(ret, self.world.place(owner)))?;
             Some(self.in_terms_of(target, &ret, owner))
         });
-        // Methods of the project's own, with a query or a name that says what they do.
+        // Methods of the project's own, with a query or a call.name that says what they do.
         if annotation("Update").is_some() {
-            let mut draft = Draft::new(name, api, Command::UpdateMany);
+            let mut draft = Draft::new(call.name, api, Command::UpdateMany);
             draft.entity = entity;
-            self.write(draft, at);
-            return Some(self.any(result_type, Why::Library, at));
+            self.write(draft, call.at);
+            return Some(self.any(result_type, Why::Library, call.at));
         }
         let deletes_by_query = annotation("Query").or_else(|| annotation("DeleteQuery")).is_some_and(|it| {
             let delete = it.arg("delete").is_some_and(|arg| matches!(arg.kind, crate::tree::ExprKind::Bool(true)));
@@ -97,16 +93,16 @@ impl<'s> Machine<'s> {
         let derived_delete = declared.is_some()
             && ["deleteBy", "removeBy", "deleteAllBy", "deleteTop", "deleteFirst", "removeAllBy"]
                 .iter()
-                .any(|prefix| name.starts_with(prefix))
-            && name != "deleteById"
-            && name != "deleteAllById";
+                .any(|prefix| call.name.starts_with(prefix))
+            && call.name != "deleteById"
+            && call.name != "deleteAllById";
         if deletes_by_query || derived_delete {
             // An entity as the result asks for findAndRemove.
             let one = result_type.as_ref().and_then(Ty::class).is_some();
-            let mut draft = Draft::new(name, api, if one { Command::FindAndModify } else { Command::DeleteMany });
+            let mut draft = Draft::new(call.name, api, if one { Command::FindAndModify } else { Command::DeleteMany });
             draft.entity = entity;
-            self.write(draft, at);
-            return Some(self.any(result_type, Why::Loaded, at));
+            self.write(draft, call.at);
+            return Some(self.any(result_type, Why::Loaded, call.at));
         }
         if let Some(annotation) = annotation("Aggregation") {
             let place = place?;
@@ -121,50 +117,49 @@ impl<'s> Machine<'s> {
                 None => false,
             };
             if writes {
-                let mut draft = Draft::new(name, api, Command::Aggregate);
+                let mut draft = Draft::new(call.name, api, Command::Aggregate);
                 draft.entity = entity;
-                self.write(draft, at);
+                self.write(draft, call.at);
             }
-            return Some(self.loaded(result_type, at));
+            return Some(self.loaded(result_type, call.at));
         }
         let batch = self.is_batch(first.as_ref());
-        let command = match name {
+        let command = match call.name {
             "save" => Some(Command::Save),
             "saveAll" => Some(Command::SaveAll),
             "insert" if batch => Some(Command::InsertMany),
             "insert" => Some(Command::Insert),
             // A loop over the entities, one delete each.
-            "deleteAll" if !args.is_empty() => Some(Command::Delete),
+            "deleteAll" if !call.args.is_empty() => Some(Command::Delete),
             "delete" => Some(Command::Delete),
             "deleteById" | "deleteAllById" | "deleteAll" => Some(Command::DeleteMany),
             _ => None,
         };
         if let Some(command) = command {
-            let mut draft = Draft::new(name, api, command);
-            let writes_document = matches!(name, "save" | "saveAll" | "insert");
+            let mut draft = Draft::new(call.name, api, command);
+            let writes_document = matches!(call.name, "save" | "saveAll" | "insert");
             draft.document = first.clone().filter(|_| writes_document);
             draft.entity = entity;
-            self.write(draft, at);
-            return Some(match name {
+            self.write(draft, call.at);
+            return Some(match call.name {
                 "save" | "insert" | "saveAll" => match first.unwrap_or(Val::Void) {
                     value @ Val::Many(..) => value,
                     value if batch && !reactive => value,
                     value => lift(value, batch),
                 },
-                _ => lift(self.any(None, Why::Library, at), false),
+                _ => lift(self.any(None, Why::Library, call.at), false),
             });
         }
         if declared.is_some() {
-            let _ = scope;
-            return Some(self.loaded(result_type, at));
+            return Some(self.loaded(result_type, call.at));
         }
-        Some(match name {
+        Some(match call.name {
             "findById" | "findOne" | "findBy" if !reactive => {
-                Val::Many("Optional", Rc::new(self.any(entity, Why::Loaded, at)))
+                Val::Many("Optional", Rc::new(self.any(entity, Why::Loaded, call.at)))
             }
-            "findById" | "findOne" => lift(self.any(entity, Why::Loaded, at), false),
-            _ if name.starts_with("find") => lift(self.any(entity, Why::Loaded, at), true),
-            "existsById" | "count" | "exists" => lift(self.any(None, Why::Library, at), false),
+            "findById" | "findOne" => lift(self.any(entity, Why::Loaded, call.at), false),
+            _ if call.name.starts_with("find") => lift(self.any(entity, Why::Loaded, call.at), true),
+            "existsById" | "count" | "exists" => lift(self.any(None, Why::Library, call.at), false),
             _ => return None,
         })
     }

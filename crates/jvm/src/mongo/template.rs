@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::identity::identity;
 use super::write::{Api, Command, IdKind, Identity, Write};
 use crate::index::Ty;
-use crate::machine::{ArgVal, Machine, Origin, Scope, Val, Why};
+use crate::machine::{ArgVal, Call, Machine, Origin, Val, Why};
 use crate::span::Site;
 use crate::value::Value;
 
@@ -112,33 +112,20 @@ impl<'s> Machine<'s> {
         (entity, collection)
     }
 
-    #[allow(clippy::too_many_arguments)]
-    pub(crate) fn template_call(
-        &mut self,
-        target: &Val<'s>,
-        reactive: bool,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: &[ArgVal<'s>],
-        at: Site,
-        scope: &Rc<Scope<'s>>,
-    ) -> Option<Val<'s>> {
+    pub(crate) fn template_call(&mut self, target: &Val<'s>, reactive: bool, call: &Call<'s>) -> Option<Val<'s>> {
         let api = if reactive { Api::ReactiveTemplate } else { Api::Template };
-        let first = args.first().map(|arg| self.force(&arg.val));
-        let rest = args.get(1..).unwrap_or_default();
-        let lifted = |machine: &Self, value: Val<'s>| {
-            let _ = machine;
-            if reactive { Val::Many("Mono", Rc::new(value)) } else { value }
-        };
-        let names_class = matches!(first, Some(Val::Type(_))) || (args.is_empty() && !types.is_empty());
-        let document_op = |command: Command| Draft { document: first.clone(), ..Draft::new(name, api, command) };
-        match name {
+        let first = call.args.first().map(|arg| self.force(&arg.val));
+        let rest = call.args.get(1..).unwrap_or_default();
+        let lifted = |value: Val<'s>| if reactive { Val::Many("Mono", Rc::new(value)) } else { value };
+        let names_class = matches!(first, Some(Val::Type(_))) || (call.args.is_empty() && !call.types.is_empty());
+        let document_op = |command: Command| Draft { document: first.clone(), ..Draft::new(call.name, api, command) };
+        match call.name {
             "insert" | "update" | "remove" if names_class => {
-                let made = self.make(Ty::library("ExecutableWrite"), Origin::Part, at, args.to_vec());
-                self.obj_mut(made, |obj| obj.made_by = name);
+                let made = self.make(Ty::library("ExecutableWrite"), Origin::Part, call.at, call.args.to_vec());
+                self.obj_mut(made, |obj| obj.made_by = call.name);
                 let entity = match first {
                     Some(Val::Type(ty)) => Some(ty),
-                    _ => types.first().cloned(),
+                    _ => call.types.first().cloned(),
                 };
                 if let Some(entity) = entity {
                     self.obj_mut(made, |obj| obj.ty.args = Rc::from([entity]));
@@ -148,99 +135,98 @@ impl<'s> Machine<'s> {
                 Some(Val::Obj(made))
             }
             "insert" | "insertAll" | "save" => {
-                let many = name == "insertAll" || self.is_batch(first.as_ref());
-                let command = match (name, many) {
+                let many = call.name == "insertAll" || self.is_batch(first.as_ref());
+                let command = match (call.name, many) {
                     ("save", _) => Command::Save,
                     (_, true) => Command::InsertMany,
                     (_, false) => Command::Insert,
                 };
                 let mut draft = document_op(command);
                 (draft.entity, draft.collection) = self.target_of(rest, &[]);
-                self.write(draft, at);
-                Some(lifted(self, first.unwrap_or(Val::Void)))
+                self.write(draft, call.at);
+                Some(lifted(first.unwrap_or(Val::Void)))
             }
             "remove" if self.is_entity(first.as_ref()) => {
                 let mut draft = document_op(Command::Delete);
                 draft.collection = self.target_of(rest, &[]).1;
-                self.write(draft, at);
-                Some(lifted(self, self.any(None, Why::Library, at)))
+                self.write(draft, call.at);
+                Some(lifted(self.any(None, Why::Library, call.at)))
             }
             "updateFirst" | "updateMulti" | "upsert" | "remove" | "findAndRemove" | "findAllAndRemove"
             | "findAndModify" | "findAndReplace" | "replace" => {
-                let command = match name {
+                let command = match call.name {
                     "updateFirst" | "upsert" => Command::Update,
                     "updateMulti" => Command::UpdateMany,
                     "remove" | "findAllAndRemove" => Command::DeleteMany,
                     "replace" => Command::Replace,
                     _ => Command::FindAndModify,
                 };
-                let mut draft = Draft::new(name, api, command);
+                let mut draft = Draft::new(call.name, api, command);
                 draft.filter = first;
-                if !matches!(name, "remove" | "findAndRemove" | "findAllAndRemove") {
+                if !matches!(call.name, "remove" | "findAndRemove" | "findAllAndRemove") {
                     draft.update = rest.first().map(|arg| arg.val.clone());
-                    if matches!(name, "findAndReplace" | "replace") {
+                    if matches!(call.name, "findAndReplace" | "replace") {
                         draft.document = draft.update.take();
                     }
                 }
-                (draft.entity, draft.collection) = self.target_of(rest, types);
-                draft.upsert = name == "upsert" || self.options_upsert(rest);
+                (draft.entity, draft.collection) = self.target_of(rest, &call.types);
+                draft.upsert = call.name == "upsert" || self.options_upsert(rest);
                 let entity = draft.entity.clone();
-                self.write(draft, at);
-                let result = self.loaded(entity, at);
-                Some(lifted(self, result))
+                self.write(draft, call.at);
+                let result = self.loaded(entity, call.at);
+                Some(lifted(result))
             }
             "bulkOps" => {
                 let class = if reactive { "ReactiveBulkOperations" } else { "BulkOperations" };
-                let made = self.make(Ty::library(class), Origin::Part, at, args.to_vec());
-                if let (Some(entity), _) = self.target_of(rest, types) {
+                let made = self.make(Ty::library(class), Origin::Part, call.at, call.args.to_vec());
+                if let (Some(entity), _) = self.target_of(rest, &call.types) {
                     self.obj_mut(made, |obj| obj.ty.args = Rc::from([entity]));
                 }
                 Some(Val::Obj(made))
             }
             "executeCommand" => {
-                self.run_command(api, name, args, at);
-                Some(lifted(self, self.any(None, Why::Library, at)))
+                self.run_command(api, call.name, &call.args, call.at);
+                Some(lifted(self.any(None, Why::Library, call.at)))
             }
-            "aggregate" | "aggregateStream" if self.aggregation_writes(args) => {
-                let mut draft = Draft::new(name, api, Command::Aggregate);
-                (draft.entity, draft.collection) = self.target_of(args, types);
-                self.write(draft, at);
+            "aggregate" | "aggregateStream" if self.aggregation_writes(&call.args) => {
+                let mut draft = Draft::new(call.name, api, Command::Aggregate);
+                (draft.entity, draft.collection) = self.target_of(&call.args, &call.types);
+                self.write(draft, call.at);
                 None
             }
             "getCollection" => {
-                let made = self.make(Ty::library("MongoCollection"), Origin::Part, at, args.to_vec());
+                let made = self.make(Ty::library("MongoCollection"), Origin::Part, call.at, call.args.to_vec());
                 self.obj_mut(made, |obj| obj.made_by = "getCollection");
-                Some(lifted(self, Val::Obj(made)))
+                Some(lifted(Val::Obj(made)))
             }
-            "getDb" | "getMongoDatabase" => Some(self.any(Some(Ty::library("MongoDatabase")), Why::Library, at)),
+            "getDb" | "getMongoDatabase" => Some(self.any(Some(Ty::library("MongoDatabase")), Why::Library, call.at)),
             "execute" => {
-                let named = args.len() > 1 || !types.is_empty();
+                let named = call.args.len() > 1 || !call.types.is_empty();
                 let class = if named { "MongoCollection" } else { "MongoDatabase" };
                 let given = self.make(
                     Ty::library(class),
                     Origin::Part,
-                    at,
-                    args.first().filter(|_| named).cloned().into_iter().collect(),
+                    call.at,
+                    call.args.first().filter(|_| named).cloned().into_iter().collect(),
                 );
                 self.obj_mut(given, |obj| obj.made_by = if named { "getCollection" } else { "" });
-                let result = self.run_with(args, Val::Obj(given), at);
+                let result = self.run_with(&call.args, Val::Obj(given), call.at);
                 Some(result)
             }
-            "inTransaction" | "withSession" => match args.iter().find(|arg| matches!(arg.val, Val::Fun(_))) {
-                Some(_) => Some(self.run_with(args, target.clone(), at)),
+            "inTransaction" | "withSession" => match call.args.iter().find(|arg| matches!(arg.val, Val::Fun(_))) {
+                Some(_) => Some(self.run_with(&call.args, target.clone(), call.at)),
                 None => {
                     // `inTransaction().execute(..)`: what follows runs with the template.
-                    let made = self.make(Ty::library("SessionScoped"), Origin::Part, at, Vec::new());
-                    self.obj_mut(made, |obj| obj.made_by = name);
+                    let made = self.make(Ty::library("SessionScoped"), Origin::Part, call.at, Vec::new());
+                    self.obj_mut(made, |obj| obj.made_by = call.name);
                     Some(Val::Obj(made))
                 }
             },
             "findById" | "findOne" | "find" | "findAll" | "findDistinct" | "query" | "stream" | "findAndReturn"
             | "aggregate" => {
-                let (entity, _) = self.target_of(args, types);
-                let one = matches!(name, "findById" | "findOne");
-                let value = self.any(entity, Why::Loaded, at);
-                let _ = scope;
+                let (entity, _) = self.target_of(&call.args, &call.types);
+                let one = matches!(call.name, "findById" | "findOne");
+                let value = self.any(entity, Why::Loaded, call.at);
                 Some(match (reactive, one) {
                     (false, true) => value,
                     (true, true) => Val::Many("Mono", Rc::new(value)),
@@ -380,20 +366,13 @@ impl<'s> Machine<'s> {
     }
 
     /// A fluent chain: `update(X.class).matching(..).apply(..).first()`.
-    pub(crate) fn fluent_call(
-        &mut self,
-        target: &Val<'s>,
-        name: &'s str,
-        types: &[Ty<'s>],
-        args: &[ArgVal<'s>],
-        at: Site,
-    ) -> Option<Val<'s>> {
+    pub(crate) fn fluent_call(&mut self, target: &Val<'s>, call: &Call<'s>) -> Option<Val<'s>> {
         let Val::Obj(id) = target else { return None };
         let (begun, entity) = self.obj(*id, |obj| (obj.made_by, obj.ty.args.first().cloned()));
         let reactive =
             matches!(self.obj(*id, |obj| obj.fields.get("reactive").cloned()), Some(Val::Known(Value::Bool(true))));
         let api = if reactive { Api::ReactiveTemplate } else { Api::Template };
-        let command = match (begun, name) {
+        let command = match (begun, call.name) {
             ("insert", "one") => Command::Insert,
             ("insert", "all") => Command::InsertMany,
             ("insert", "bulk") => Command::Bulk,
@@ -408,24 +387,24 @@ impl<'s> Machine<'s> {
             ("remove", "one") => Command::Delete,
             _ => return None,
         };
-        if matches!(name, "first" | "all" | "one") || !args.is_empty() || !name.is_empty() {
-            let mut draft = Draft::new(&format!("{begun}.{name}"), api, command);
-            draft.upsert = matches!(name, "upsert" | "firstAndUpsert");
+        if matches!(call.name, "first" | "all" | "one") || !call.args.is_empty() || !call.name.is_empty() {
+            let mut draft = Draft::new(&format!("{begun}.{}", call.name), api, command);
+            draft.upsert = matches!(call.name, "upsert" | "firstAndUpsert");
             let last = |machine: &Self, names: &[&str]| {
                 machine.last_logged(*id, names).and_then(|call| call.args.first().map(|arg| arg.val.clone()))
             };
             draft.filter = last(self, &["matching"]);
             draft.update = last(self, &["apply"]);
             draft.document = match begun {
-                "insert" => args.first().map(|arg| arg.val.clone()),
+                "insert" => call.args.first().map(|arg| arg.val.clone()),
                 _ => last(self, &["replaceWith"]),
             };
-            draft.entity = entity.clone().or_else(|| types.first().cloned());
+            draft.entity = entity.clone().or_else(|| call.types.first().cloned());
             let collection = self.last_logged(*id, &["inCollection"]).and_then(|call| call.args.into_iter().next());
             draft.collection = collection.map(|arg| self.value(&arg.val, arg.site));
-            self.write(draft, at);
+            self.write(draft, call.at);
         }
-        let result = self.loaded(entity, at);
+        let result = self.loaded(entity, call.at);
         Some(if reactive { Val::Many("Mono", Rc::new(result)) } else { result })
     }
 }

@@ -12,5 +12,4 @@ mod listeners;
 mod retries;
 mod robustness;
 mod samples;
-mod scratch;
 mod writes;
