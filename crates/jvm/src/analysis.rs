@@ -5,7 +5,6 @@ use serde::Serialize;
 use crate::consumer_factory::ConsumerFactory;
 use crate::container::ContainerFactory;
 use crate::error_handler::ErrorHandler;
-use crate::ignore::Ignore;
 use crate::listener::Listener;
 use crate::machine::Machine;
 use crate::mongo::client::MongoClient;
@@ -34,8 +33,6 @@ pub struct Analysis {
     pub transaction_managers: Vec<Span>,
     /// What could not be read or followed.
     pub problems: Vec<Problem>,
-    /// Comments that ask to leave findings out.
-    pub ignores: Vec<Ignore>,
 }
 
 /// A setting: its value and the place that gives it.

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::machine::{Machine, ObjId, Val};
-use crate::span::{Site, Span};
+use crate::span::Span;
 use crate::value::Value;
 
 /// A `DefaultKafkaConsumerFactory` or the like.
@@ -53,17 +53,17 @@ impl<'s> Machine<'s> {
             span: self.span(site),
         };
         if let Some(properties) = args.first() {
-            self.add_properties(&properties.val, properties.site, &mut factory, 0);
+            self.add_properties(&properties.val, &mut factory, 0);
         }
         for call in self.logged(id, &["updateConfigs", "setConfigs"]) {
             if let Some(arg) = call.args.first() {
-                self.add_properties(&arg.val, arg.site, &mut factory, 0);
+                self.add_properties(&arg.val, &mut factory, 0);
             }
         }
         factory
     }
 
-    pub(crate) fn add_properties(&mut self, map: &Val<'s>, at: Site, factory: &mut ConsumerFactory, depth: u32) {
+    pub(crate) fn add_properties(&mut self, map: &Val<'s>, factory: &mut ConsumerFactory, depth: u32) {
         match self.force(map) {
             Val::Obj(id) => {
                 let boot = self
@@ -88,7 +88,7 @@ impl<'s> Machine<'s> {
                         }
                         if depth < 4 {
                             for base in bases {
-                                self.add_properties(&base, at, factory, depth + 1);
+                                self.add_properties(&base, factory, depth + 1);
                             }
                         }
                     }
@@ -97,7 +97,7 @@ impl<'s> Machine<'s> {
             }
             Val::OneOf(parts) => {
                 for part in parts.iter() {
-                    self.add_properties(part, at, factory, depth + 1);
+                    self.add_properties(part, factory, depth + 1);
                 }
                 factory.complete = false;
             }

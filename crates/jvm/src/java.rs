@@ -404,7 +404,7 @@ impl<'a> Reader<'a> {
             "this" => ExprKind::This,
             "super" => ExprKind::Super,
             "parenthesized_expression" => ExprKind::Block(vec![*self.first(node)]),
-            "expression_statement" => return self.first(node).kind,
+            "expression_statement" => self.first(node).kind,
             "field_access" => match field(node, "field") {
                 Some(name) if name.kind() == "this" => ExprKind::This,
                 Some(name) => ExprKind::Select { target: self.boxed(node, "object"), name: self.text(name) },
@@ -413,7 +413,7 @@ impl<'a> Reader<'a> {
             "method_invocation" => self.call(node),
             "object_creation_expression" => self.creation(node),
             "array_creation_expression" => match field(node, "value") {
-                Some(value) => return self.expr_kind(value),
+                Some(value) => self.expr_kind(value),
                 None => ExprKind::List(Vec::new()),
             },
             "array_initializer" | "element_value_array_initializer" => {
@@ -469,7 +469,7 @@ impl<'a> Reader<'a> {
                 then: self.boxed(node, "consequence"),
                 other: field(node, "alternative").map(|part| Box::new(self.expr(part))),
             },
-            "block" | "constructor_body" => return self.block(node).kind,
+            "block" | "constructor_body" => self.block(node).kind,
             "local_variable_declaration" => {
                 let mut parts = Vec::new();
                 self.statement(node, &mut parts);
@@ -486,10 +486,10 @@ impl<'a> Reader<'a> {
             "throw_statement" => ExprKind::Throw(self.first(node)),
             "break_statement" | "continue_statement" => ExprKind::Jump,
             "labeled_statement" => match named(node).last() {
-                Some(statement) => return self.expr(*statement).kind,
+                Some(statement) => self.expr(*statement).kind,
                 None => ExprKind::Other,
             },
-            "synchronized_statement" => return self.boxed(node, "body").kind,
+            "synchronized_statement" => self.boxed(node, "body").kind,
             "enhanced_for_statement" => ExprKind::ForEach {
                 names: field(node, "name").map(|name| self.text(name)).into_iter().collect(),
                 ty: field(node, "type").map(|ty| self.ty(ty)).filter(|ty| ty.name != "var"),

@@ -434,7 +434,7 @@ impl<'a> Kotlin<'a> {
                 }
             }
             "function_type" => Type {
-                args: named(node).into_iter().filter(is_type).last().map(|ret| reader.ty(ret)).into_iter().collect(),
+                args: named(node).into_iter().rfind(is_type).map(|ret| reader.ty(ret)).into_iter().collect(),
                 ..plain("Function")
             },
             _ => plain(reader.text(node)),
@@ -717,7 +717,7 @@ impl<'a> Kotlin<'a> {
                 ExprKind::Return { value, from_lambda: label.is_some() }
             }
             "throw_expression" => ExprKind::Throw(self.first(node)),
-            "block" => return self.block(node).kind,
+            "block" => self.block(node).kind,
             "property_declaration" => {
                 let many = child_of_kind(node, "multi_variable_declaration");
                 let mut fields = self.property(node);

@@ -197,10 +197,10 @@ impl<'s> Machine<'s> {
             let alias = method.annotations.iter().find(|it| it.simple() == "AliasFor")?;
             let attribute = self.attribute(alias, &["attribute", "value"], None, own_place);
             let aliased = attribute.and_then(|it| it.value.as_str().map(str::to_owned));
-            if aliased.is_some_and(|aliased| names.contains(&aliased.as_str())) {
-                if let Some(setting) = self.attribute(mark.annotation, &[method.name], ty, place) {
-                    return Some(setting);
-                }
+            if aliased.is_some_and(|aliased| names.contains(&aliased.as_str()))
+                && let Some(setting) = self.attribute(mark.annotation, &[method.name], ty, place)
+            {
+                return Some(setting);
             }
         }
         None

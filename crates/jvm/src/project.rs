@@ -1,5 +1,6 @@
 //! A project's files, and their analysis from end to end.
 
+use std::borrow::Cow;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,11 +17,11 @@ use crate::tree::{ClassKind, Expr, ExprKind, Method, Tree};
 
 /// A source file.
 #[derive(Debug, Clone)]
-pub struct SourceFile {
+pub struct SourceFile<'t> {
     /// Its path; `.kt` and `.kts` are Kotlin, everything else is read as Java.
-    pub path: String,
+    pub path: Cow<'t, str>,
     /// Its text.
-    pub text: String,
+    pub text: Cow<'t, str>,
 }
 
 /// A larger file is not read: it is generated code.
@@ -41,7 +42,7 @@ pub struct Project<'a> {
 impl<'a> Project<'a> {
     /// Looks the files over and parses those that can matter. Never fails: what cannot be read becomes a problem of the
     /// analysis.
-    pub fn parse(files: &'a [SourceFile]) -> Self {
+    pub fn parse(files: &'a [SourceFile<'a>]) -> Self {
         let mut problems = Vec::new();
         let kept = &files[..files.len().min(FILES_MAX)];
         if kept.len() < files.len() {
@@ -50,8 +51,8 @@ impl<'a> Project<'a> {
         let mut found = in_parallel(kept, |file| {
             let kotlin = file.path.ends_with(".kt") || file.path.ends_with(".kts");
             let too_large = file.text.len() > FILE_BYTES_MAX;
-            let text = if too_large { "" } else { file.text.as_str() };
-            File { path: Arc::from(file.path.as_str()), text, kotlin, scan: scan::scan(text, kotlin), tree: None }
+            let text = if too_large { "" } else { &*file.text };
+            File { path: Arc::from(&*file.path), text, kotlin, scan: scan::scan(text, kotlin), tree: None }
         });
         for (at, file) in (0_u32..).zip(kept) {
             if file.text.len() > FILE_BYTES_MAX {
@@ -148,9 +149,6 @@ impl<'a> Project<'a> {
                 let span = Lines::new(file.text).span(&file.path, file.text, Range::default());
                 analysis.problems.push(Problem { message: message.clone(), span });
             }
-        }
-        for file in &self.files {
-            analysis.ignores.extend(crate::ignore::ignores(&file.path, file.text));
         }
         analysis
     }
@@ -481,7 +479,6 @@ fn read_objects<'s>(machine: &mut Machine<'s>, seeds: &[u32]) -> Analysis {
             analysis.transaction_managers.push(machine.span(machine.site_of(*id)));
         }
     }
-    // A handler that is made twice from the same place with the same settings is one, unless something names it.
     analysis
 }
 

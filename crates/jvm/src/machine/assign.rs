@@ -45,11 +45,9 @@ impl<'s> Machine<'s> {
         }
         match &target.kind {
             ExprKind::Name(name) => self.assign_name(name, value.clone(), scope, at, value_site),
-            ExprKind::Select { target: owner, name } => {
-                if self.as_type(owner, scope).is_none() {
-                    let owner = self.eval(owner, scope);
-                    self.set(&owner, name, value.clone(), at, value_site);
-                }
+            ExprKind::Select { target: owner, name } if self.as_type(owner, scope).is_none() => {
+                let owner = self.eval(owner, scope);
+                self.set(&owner, name, value.clone(), at, value_site);
             }
             ExprKind::Index { target, index } => {
                 let map = self.eval(target, scope);

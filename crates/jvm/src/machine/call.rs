@@ -808,8 +808,8 @@ impl<'s> Machine<'s> {
                     None => {
                         let args: Vec<_> = rest(args);
                         // Kotlin's `::f`: a function here or an extension of the first argument.
-                        let extension = self.world.functions(name, scope.frame.place).into_iter();
-                        let extension = extension.filter(|(_, function)| function.receiver.is_some()).next();
+                        let mut functions = self.world.functions(name, scope.frame.place).into_iter();
+                        let extension = functions.find(|(_, function)| function.receiver.is_some());
                         match (extension, args.split_first()) {
                             (Some((file, function)), Some((first, rest))) => {
                                 self.run_function(file, function, Some(first.val.clone()), rest.to_vec(), at)

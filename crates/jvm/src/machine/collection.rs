@@ -219,7 +219,7 @@ impl<'s> Machine<'s> {
     /// One element of something that is iterated over, and whether those are the listener's records.
     pub(crate) fn element(&mut self, over: &Val<'s>, at: Site) -> (Val<'s>, bool) {
         match self.force(over) {
-            Val::Many(kind, elem) if kind == "Map" => (Val::Many("Entry", elem), false),
+            Val::Many("Map", elem) => (Val::Many("Entry", elem), false),
             Val::Many(kind, elem) => ((*elem).clone(), matches!(kind, "Records" | "ConsumerRecords")),
             Val::Obj(id) => match self.elements(id) {
                 Some(elements) => (self.join(elements.into_iter().map(|(value, _)| value).collect()), false),

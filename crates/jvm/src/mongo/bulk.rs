@@ -14,7 +14,8 @@ impl<'s> Machine<'s> {
             return None;
         }
         let Val::Obj(id) = target else {
-            self.write_bulk("bulkOps.execute", Api::Template, None, None, Vec::new(), false, None, at);
+            let bulk = Bulk { ordered: None, complete: false, operations: Vec::new() };
+            self.write_bulk("bulkOps.execute", Api::Template, None, bulk, None, at);
             return Some(self.any(None, Why::Library, at));
         };
         let (args, entity, class) = self.obj(*id, |obj| (obj.args.clone(), obj.ty.args.first().cloned(), obj.ty.lib()));
@@ -58,8 +59,8 @@ impl<'s> Machine<'s> {
             ));
         }
         let api = if class == Some("ReactiveBulkOperations") { Api::ReactiveTemplate } else { Api::Template };
-        let ty = entity;
-        self.write_bulk("bulkOps.execute", api, collection, ordered, operations, complete, ty, at);
+        let bulk = Bulk { ordered, complete: complete && !operations.is_empty(), operations };
+        self.write_bulk("bulkOps.execute", api, collection, bulk, entity, at);
         Some(self.any(None, Why::Library, at))
     }
 
@@ -106,17 +107,16 @@ impl<'s> Machine<'s> {
     }
 
     /// The driver's models in a list; `false` says that some may be missing.
-    pub(crate) fn models(&mut self, models: &Val<'s>, at: Site) -> (Vec<BulkOperation>, bool) {
+    pub(crate) fn models(&mut self, models: &Val<'s>) -> (Vec<BulkOperation>, bool) {
         let mut operations = Vec::new();
         let mut complete = true;
-        self.add_models(models, at, false, &mut operations, &mut complete, 0);
+        self.add_models(models, false, &mut operations, &mut complete, 0);
         (operations, complete)
     }
 
     fn add_models(
         &mut self,
         models: &Val<'s>,
-        at: Site,
         repeated: bool,
         operations: &mut Vec<BulkOperation>,
         complete: &mut bool,
@@ -130,15 +130,15 @@ impl<'s> Machine<'s> {
             Val::Obj(id) => match self.items(id) {
                 Some(items) => {
                     for item in items {
-                        self.add_models(&item.val, item.site, repeated || item.looped, operations, complete, depth + 1);
+                        self.add_models(&item.val, repeated || item.looped, operations, complete, depth + 1);
                     }
                 }
                 None => self.add_model(id, repeated, operations, complete),
             },
-            Val::Many(_, elem) => self.add_models(&elem, at, true, operations, complete, depth + 1),
+            Val::Many(_, elem) => self.add_models(&elem, true, operations, complete, depth + 1),
             Val::OneOf(parts) => {
                 for part in parts.iter() {
-                    self.add_models(part, at, repeated, operations, complete, depth + 1);
+                    self.add_models(part, repeated, operations, complete, depth + 1);
                 }
             }
             Val::Void => {}
@@ -169,16 +169,14 @@ impl<'s> Machine<'s> {
         operation: &str,
         api: Api,
         collection: Option<Value>,
-        ordered: Option<bool>,
-        operations: Vec<BulkOperation>,
-        complete: bool,
+        bulk: Bulk,
         entity: Option<Ty<'s>>,
         at: Site,
     ) {
         let (mut name, named, versioned) = self.entity_of(entity);
-        name = name.or_else(|| operations.iter().find_map(|operation| operation.entity.clone()));
-        let id = operations.first().map_or_else(|| identity(IdKind::Unknown), |first| first.id.clone());
-        let upsert = operations.iter().any(|operation| operation.upsert);
+        name = name.or_else(|| bulk.operations.iter().find_map(|operation| operation.entity.clone()));
+        let id = bulk.operations.first().map_or_else(|| identity(IdKind::Unknown), |first| first.id.clone());
+        let upsert = bulk.operations.iter().any(|operation| operation.upsert);
         let write = Write {
             operation: operation.to_owned(),
             api,
@@ -190,7 +188,7 @@ impl<'s> Machine<'s> {
             filter: Vec::new(),
             update: Vec::new(),
             versioned,
-            bulk: Some(Bulk { ordered, complete: complete && !operations.is_empty(), operations }),
+            bulk: Some(bulk),
             max_time: None,
             conditional: self.conditions > 0,
             around: self.around.clone(),

@@ -27,8 +27,10 @@ pub struct MongoClient {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ClientKind {
-    /// A `MongoClientSettingsBuilderCustomizer`, or `configureClientSettings` of a configuration class.
+    /// A `MongoClientSettingsBuilderCustomizer`: it comes behind what Spring Boot reads.
     Customizer,
+    /// `configureClientSettings` of a class that extends Spring Data's configuration: Spring Boot makes no client then.
+    Configuration,
     /// `MongoClientSettings.builder()`.
     Settings,
     /// `MongoClients.create(..)`.
@@ -82,7 +84,7 @@ impl<'s> Machine<'s> {
         let builder = self.make(Ty::library("MongoClientSettings.Builder"), Origin::Part, at, Vec::new());
         let this = Val::Obj(self.bean_object(class));
         let method_at = self.run_on_builder(class, "configureClientSettings", this, builder, at)?;
-        let mut client = self.mongo_client(builder, ClientKind::Customizer);
+        let mut client = self.mongo_client(builder, ClientKind::Configuration);
         client.span = self.span(method_at);
         Some(client)
     }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::template::Draft;
-use super::write::{Api, Around, AroundKind, Command};
+use super::write::{Api, Around, AroundKind, Bulk, Command};
 use crate::index::Ty;
 use crate::machine::{ArgVal, Call, Machine, Origin, Val, Why};
 use crate::span::Site;
@@ -143,7 +143,7 @@ impl<'s> Machine<'s> {
     /// `bulkWrite(models, options)`.
     fn models_bulk(&mut self, target: &Val<'s>, args: &[ArgVal<'s>], at: Site) {
         let (operations, complete) = match args.first() {
-            Some(models) => self.models(&models.val, models.site),
+            Some(models) => self.models(&models.val),
             None => (Vec::new(), false),
         };
         let mut ordered = Some(true);
@@ -156,7 +156,8 @@ impl<'s> Machine<'s> {
             }
         }
         let collection = self.collection_name(target);
-        self.write_bulk("bulkWrite", Api::Driver, collection, ordered, operations, complete, None, at);
+        let bulk = Bulk { ordered, complete: complete && !operations.is_empty(), operations };
+        self.write_bulk("bulkWrite", Api::Driver, collection, bulk, None, at);
     }
 }
 

@@ -48,7 +48,7 @@ fn settings_and_clients() {
             @Bean MongoClientSettings three() { return MongoClientSettings.builder().timeout(1, TimeUnit.SECONDS).build(); }
             @Override protected void configureClientSettings(MongoClientSettings.Builder b) { b.retryReads(false); }
          }",
-        "client  customizer retryReads=false
+        "client  configuration retryReads=false
          client one create uri=${uri}
          client two create uri='mongodb://h/?retryWrites=false' retryWrites=true
          client three settings timeout=1000ms",

@@ -3,11 +3,11 @@
 use backfire_jvm::*;
 
 /// Splits `== Name.java` sections into files; text before the first is `A.java`, or `A.kt` where it looks like Kotlin.
-pub fn files(text: &str) -> Vec<SourceFile> {
-    let mut files: Vec<SourceFile> = Vec::new();
+pub fn files(text: &str) -> Vec<SourceFile<'static>> {
+    let mut files: Vec<SourceFile<'static>> = Vec::new();
     for line in text.lines() {
         if let Some(path) = line.trim().strip_prefix("== ") {
-            files.push(SourceFile { path: path.to_owned(), text: String::new() });
+            files.push(SourceFile { path: path.to_owned().into(), text: "".into() });
             continue;
         }
         if files.is_empty() {
@@ -16,11 +16,12 @@ pub fn files(text: &str) -> Vec<SourceFile> {
             }
             let kotlin = text.contains("fun ") || text.contains("val ");
             let path = if kotlin { "A.kt" } else { "A.java" };
-            files.push(SourceFile { path: path.to_owned(), text: String::new() });
+            files.push(SourceFile { path: path.to_owned().into(), text: "".into() });
         }
         if let Some(file) = files.last_mut() {
-            file.text.push_str(line);
-            file.text.push('\n');
+            let text = file.text.to_mut();
+            text.push_str(line);
+            text.push('\n');
         }
     }
     files

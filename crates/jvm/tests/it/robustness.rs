@@ -55,7 +55,7 @@ proptest! {
         let mut sources = files(SAMPLES[sample]);
         for (at, length, piece) in changes {
             let file = at.index(sources.len());
-            let text = &mut sources[file].text;
+            let text = sources[file].text.to_mut();
             let mut from = at.index(text.len() + 1);
             while !text.is_char_boundary(from) { from -= 1; }
             let mut to = (from + length).min(text.len());
@@ -76,13 +76,13 @@ proptest! {
     #[test]
     fn any_text_is_analysed(text in "\\PC{0,200}", kotlin: bool) {
         let path = if kotlin { "A.kt" } else { "A.java" };
-        let files = [SourceFile { path: path.to_owned(), text: format!("class A {{ @KafkaListener void x(A a) {{ {text} }} }}") }];
+        let files = [SourceFile { path: path.into(), text: format!("class A {{ @KafkaListener void x(A a) {{ {text} }} }}").into() }];
         Project::parse(&files).analyze();
     }
 }
 
 fn one(path: &str, text: String) -> backfire_jvm::Analysis {
-    let files = [SourceFile { path: path.to_owned(), text }];
+    let files = [SourceFile { path: path.into(), text: text.into() }];
     Project::parse(&files).analyze()
 }
 
