@@ -173,19 +173,20 @@ async fn replay(file: &str) {
     let Bson::Document(cases) = Bson::try_from(json).expect("the recording is extended JSON") else {
         panic!("not an object")
     };
+    let texts = vec![
+        (Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").expect("valid"), "a UUID"),
+        (Regex::new(r"Timestamp\(\d+, \d+\)").expect("valid"), "a Timestamp"),
+        (Regex::new(r"new Date\(\d+\)").expect("valid"), "a Date"),
+        // The recorded server's term; every election of the recording moved it.
+        (Regex::new(r"a Timestamp, t: \d+").expect("valid"), "a Timestamp, t: a term"),
+    ];
     let mut report = Vec::new();
     let mut compared = 0;
     for (name, steps) in &cases {
         let lab = Lab::new();
-        let texts = vec![
-            (Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").expect("valid"), "a UUID"),
-            (Regex::new(r"Timestamp\(\d+, \d+\)").expect("valid"), "a Timestamp"),
-            (Regex::new(r"new Date\(\d+\)").expect("valid"), "a Date"),
-            // The recorded server's term; every election of the recording moved it.
-            (Regex::new(r"a Timestamp, t: \d+").expect("valid"), "a Timestamp, t: a term"),
-        ];
         let (connections, started) = (HashMap::new(), HashMap::new());
-        let mut case = Case { lab: &lab, connections, started, texts, failures: Vec::new(), compared: 0 };
+        let mut case =
+            Case { lab: &lab, connections, started, texts: texts.clone(), failures: Vec::new(), compared: 0 };
         for (index, step) in steps.as_array().expect("a case is a list").iter().enumerate() {
             case.step(index, step.as_document().expect("a step is an object")).await;
         }

@@ -367,7 +367,11 @@ impl World {
             Step::StallInterruptible(on) => self.toggle("stallInterruptible", on).await,
             Step::LoseReplies(on) => self.toggle("onPrimaryTransactionalWrite", on).await,
             Step::Tickets { writes } => {
-                self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": writes }).await;
+                // Taking tickets away waits until nobody has them: nobody waits for that here.
+                let mut wire = self.lab.connect();
+                wire.send("admin", doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": writes }, &[])
+                    .await;
+                tokio::spawn(async move { wire.reply().await });
             }
             Step::Pass { tens } => {
                 for _ in 0..tens {

@@ -1,12 +1,18 @@
 //! A server in memory, and the `check` helper that most tests go through.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use backfire_driver::{Client, ClientSettings, Connector, Listener, ServerAddress, Stream};
+use backfire_model::connection_string::ConnectionString;
 use backfire_model::event::{Event, Observer, What};
+use backfire_model::ledger::Ledger;
 use backfire_server::profile::{Profile, V4_4};
 use backfire_server::server::{Server, ServerConfig};
-use bson::Document;
+use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, ReadHalf, WriteHalf};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
@@ -16,6 +22,19 @@ use crate::wire::Wire;
 const STARTED_AT_MS: i64 = 1_795_996_800_000;
 /// How much a pipe holds: enough for the largest message.
 const PIPE_BYTES: usize = 64 * 1024 * 1024;
+
+/// A session id and a number, as fields of a command.
+pub fn numbered(session: u8, txn_number: i64) -> Document {
+    let bytes = vec![session; 16];
+    let id = bson::Binary { subtype: bson::spec::BinarySubtype::Uuid, bytes };
+    bson::doc! { "lsid": { "id": id }, "txnNumber": txn_number }
+}
+
+/// A command with more fields.
+pub fn with(mut command: Document, fields: Document) -> Document {
+    command.extend(fields);
+    command
+}
 
 /// A server that clients reach through pipes.
 pub struct Lab {
@@ -73,6 +92,53 @@ impl Lab {
         self.connect().run(db, command).await
     }
 
+    /// Runs a command that must succeed.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub async fn ok(&self, db: &str, command: Document) -> Document {
+        let reply = self.run(db, command.clone()).await;
+        assert_eq!(reply.get_f64("ok").ok(), Some(1.0), "{command}: {reply}");
+        reply
+    }
+
+    /// Sets a fail point.
+    pub async fn fail_point(&self, name: &str, mode: impl Into<Bson>, data: Document) {
+        self.ok("admin", bson::doc! { "configureFailPoint": name, "mode": mode.into(), "data": data }).await;
+    }
+
+    /// How many documents of `test.c` match.
+    pub async fn count(&self, query: Document) -> i32 {
+        let reply = self.ok("test", bson::doc! { "count": "c", "query": query }).await;
+        reply.get_i32("n").expect("a number")
+    }
+
+    /// The ledger of what happened to `test.c`.
+    pub fn ledger(&self) -> Ledger {
+        let mut ledger = Ledger::new(Some("test.c".to_owned()));
+        self.events().iter().for_each(|event| ledger.record(event));
+        ledger
+    }
+
+    /// A client with the Java driver's rules.
+    ///
+    /// # Panics
+    /// When the options are not valid.
+    pub fn client(&self, options: &str, listener: impl Listener) -> Client {
+        self.distant_client(options, Duration::ZERO, listener)
+    }
+
+    /// A client whose messages take `one_way` to the server, and replies as long.
+    ///
+    /// # Panics
+    /// As [`Lab::client`].
+    pub fn distant_client(&self, options: &str, one_way: Duration, listener: impl Listener) -> Client {
+        let uri = ConnectionString::parse(&format!("mongodb://127.0.0.1:27017/?replicaSet=rs0&{options}"));
+        let settings = ClientSettings::from_connection_string(&uri.expect("a valid connection string"));
+        let connector = Pipes { server: self.server.clone(), one_way };
+        Client::connect(settings.expect("settings"), connector, listener, 1).expect("a client")
+    }
+
     /// What happened after the first `known` events.
     pub fn events_from(&self, known: usize) -> Vec<Event> {
         self.events.events.lock().iter().skip(known).cloned().collect()
@@ -90,6 +156,51 @@ impl Default for Lab {
     }
 }
 
+/// Connects a driver through pipes.
+struct Pipes {
+    server: Server,
+    one_way: Duration,
+}
+
+impl Connector for Pipes {
+    fn connect(&self, _: &ServerAddress) -> BoxFuture<'static, std::io::Result<Box<dyn Stream>>> {
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
+        let server = self.server.clone();
+        let far = if self.one_way.is_zero() {
+            far
+        } else {
+            let (middle, end) = tokio::io::duplex(PIPE_BYTES);
+            let (from_client, to_client) = tokio::io::split(far);
+            let (from_server, to_server) = tokio::io::split(middle);
+            tokio::spawn(delay(from_client, to_server, self.one_way));
+            tokio::spawn(delay(from_server, to_client, self.one_way));
+            end
+        };
+        tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
+        Box::pin(std::future::ready(Ok(Box::new(near) as Box<dyn Stream>)))
+    }
+}
+
+/// Passes bytes on, each so much later than it came.
+async fn delay(mut from: ReadHalf<DuplexStream>, mut to: WriteHalf<DuplexStream>, by: Duration) {
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+    tokio::spawn(async move {
+        while let Some((at, bytes)) = receiver.recv().await {
+            tokio::time::sleep_until(at).await;
+            if to.write_all(&bytes).await.is_err() {
+                return;
+            }
+        }
+        let _ = to.shutdown().await;
+    });
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if sender.send((Instant::now() + by, buffer[..count].to_vec())).is_err() {
+            return;
+        }
+    }
+}
+
 const V4_4_CONFIG: fn(&mut ServerConfig) = |_| {};
 
 struct Recorder {
@@ -100,7 +211,7 @@ struct Recorder {
 impl Observer for Recorder {
     fn record(&self, what: What) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        self.events.lock().push(Event { at_ms, what });
+        self.events.lock().push(Event { at_ms, record: None, what });
     }
 }
 

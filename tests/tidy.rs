@@ -59,8 +59,9 @@ fn rooms_depend_only_on_the_rooms_they_may() {
         ("consumer", &["model"]),
         ("jvm", &["model"]),
         ("report", &["model"]),
+        ("check", &["jvm", "model"]),
         ("rehearsal", &["consumer", "driver", "model", "server"]),
-        ("backfire", &["model", "rehearsal", "report", "server"]),
+        ("backfire", &["check", "model", "rehearsal", "report", "server"]),
     ]);
     let mut rooms = BTreeSet::new();
     for entry in fs::read_dir(root().join("crates")).expect("crates/").map(|entry| entry.expect("an entry").path()) {
@@ -140,4 +141,14 @@ fn every_wait_of_an_operation_goes_through_one_function() {
     })
     .collect();
     assert!(bare.is_empty(), "{}", bare.join("\n"));
+}
+
+#[test]
+fn every_fail_point_that_code_asks_for_is_in_the_table() {
+    let text = fs::read_to_string(root().join("crates/server/src/failpoints/table.rs")).expect("the table");
+    let names: Vec<_> = text.lines().filter_map(|line| line.strip_prefix("pub const ")?.strip_suffix("\";")).collect();
+    let names: Vec<_> = names.iter().filter_map(|line| line.split_once(": &str = \"")).map(|(_, name)| name).collect();
+    let rows: Vec<_> = backfire_server::failpoints::FAIL_POINTS.iter().map(|row| row.name).collect();
+    assert!(!names.is_empty());
+    assert_eq!(names, rows);
 }

@@ -74,12 +74,26 @@ pub struct Client {
 }
 
 /// The application's retry.
-#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// The back-off of its error handler. The default is Spring Kafka's: `FixedBackOff(0, 9)`.
     #[serde(default)]
     pub back_off: BackOff,
+    /// Whether the back-off starts over when an execution fails with another class of error than the one before. Spring
+    /// Kafka does so from 2.9 on.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub reset_on_exception_change: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for Retry {
+    fn default() -> Self {
+        Self { back_off: BackOff::default(), reset_on_exception_change: true }
+    }
 }
 
 /// What one execution writes.
@@ -314,6 +328,16 @@ impl Scenario {
         Ok(())
     }
 
+    /// The list of built-in scenarios as a Markdown page.
+    pub fn built_in_markdown() -> String {
+        let mut text = "# Built-in scenarios\n\n| scenario | what it shows |\n| --- | --- |\n".to_owned();
+        for (name, source) in BUILT_IN {
+            let summary = Self::parse(source).map(|scenario| scenario.summary).unwrap_or_default();
+            text.push_str(&format!("| `{name}` | {} |\n", summary.replace('|', "\\|")));
+        }
+        text
+    }
+
     /// The client settings.
     ///
     /// # Errors
@@ -365,6 +389,7 @@ impl Scenario {
             resends: uri.retry_writes() && workload.operation.is_retryable(),
             max_time_ms: self.client.max_time_ms.map(|ms| scaled(ms, scale)),
             waits_ms: self.waits_ms(scale)?,
+            resets_on_exception_change: self.retry.reset_on_exception_change,
             stall: match self.stall {
                 Stall::FailCommand { hold_ms, times } => Stall::FailCommand { hold_ms: scaled(hold_ms, scale), times },
                 other => other,

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use backfire_model::run::Run;
 use backfire_model::scenario::Scenario;
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
 use tokio::process::Command;
 
 use crate::rehearse::{Options, RehearsalError, Stage};
@@ -29,6 +31,24 @@ pub enum AppEnd {
     TimedOut,
 }
 
+/// The process group of a program: the shell and everything it started. Killed when dropped.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn kill(&self) {
+        if let Some(id) = self.0 {
+            // It is an error only when nobody is left.
+            let _ = killpg(id, Signal::SIGKILL);
+        }
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
 /// Starts the server with the scenario's stall, runs a program with `BACKFIRE_URI` in its environment, and counts what
 /// it did. Its output goes to stderr.
 ///
@@ -51,21 +71,26 @@ pub async fn rehearse_app(
         .arg(&app.command)
         .env("BACKFIRE_URI", stage.uri.to_uri_string())
         .env("BACKFIRE_NAMESPACE", stage.namespace.to_string())
+        .process_group(0)
         .stdin(Stdio::null())
         .stdout(Stdio::from(std::io::stderr()))
         .kill_on_drop(true)
         .spawn()
         .map_err(failed)?;
+    let group = Group(child.id().and_then(|id| i32::try_from(id).ok()).map(Pid::from_raw));
     let end = match app.timeout {
         None => AppEnd::Exited(child.wait().await.map_err(failed)?.code()),
         Some(timeout) => match tokio::time::timeout(timeout, child.wait()).await {
             Ok(status) => AppEnd::Exited(status.map_err(failed)?.code()),
             Err(_) => {
-                child.kill().await.map_err(failed)?;
+                group.kill();
+                child.wait().await.map_err(failed)?;
                 AppEnd::TimedOut
             }
         },
     };
+    // What the command left running in the background would go on writing.
+    drop(group);
     let waiting_resends = stage.recorder.with_ledger(backfire_model::ledger::Ledger::waiting_resends);
     let run = stage.finish(options.scale, waiting_resends).await?;
     Ok((run, end))

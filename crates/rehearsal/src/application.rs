@@ -78,7 +78,8 @@ pub async fn run(
     recorder: Arc<Recorder>,
     current: Arc<AtomicU32>,
 ) -> Result<(), String> {
-    let settings = RetrySettings { back_off, ..RetrySettings::default() };
+    let reset_on_exception_change = write.scenario.retry.reset_on_exception_change;
+    let settings = RetrySettings { back_off, reset_on_exception_change, ..RetrySettings::default() };
     let dead_letters = DeadLetters::new(Destination::default(), 1);
     let random: fn() -> f64 = no_random;
     let mut handler = ErrorHandler::new(settings, dead_letters, random).map_err(|error| error.to_string())?;

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::Ipv4Addr;
-use std::sync::Arc;
 
 use backfire_driver::{Client, ClientSettings, Connector, DriverError, Listener, ServerAddress, Stream, TcpConnector};
 use backfire_model::connection_string::{ConnectionString, Host};
@@ -107,9 +106,4 @@ impl Lab {
     pub fn server(&self) -> &Server {
         &self.server
     }
-}
-
-/// A listener for a client whose events nobody wants.
-pub fn unheard() -> Arc<dyn Listener> {
-    Arc::new(())
 }

@@ -48,6 +48,24 @@ pub fn bump(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
+/// One more of something, for as long as this value lives.
+#[derive(Debug)]
+pub struct Gauge<'a>(&'a AtomicU64);
+
+impl<'a> Gauge<'a> {
+    /// Counts it in.
+    pub fn up(counter: &'a AtomicU64) -> Self {
+        bump(counter);
+        Self(counter)
+    }
+}
+
+impl Drop for Gauge<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Counters {
     /// A request of this size was read.
     pub fn network_request(&self, size_bytes: usize) {

@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod plan;
 pub mod profile;
 pub mod query;
+pub mod reference;
 pub mod server;
 pub mod sessions;
 pub mod stages;

@@ -153,7 +153,7 @@ async fn execute(
     session: Option<&mut crate::sessions::CheckedOut>,
     concern: &write_concern::WriteConcern,
 ) -> Result<Reply, Failed> {
-    if spec.dies_with_client {
+    if spec.dies_with_client && !invocation.writes() {
         op.mark_kill_on_client_disconnect();
     }
     fail_point::command_begins(op, spec).await?;

@@ -45,6 +45,8 @@ pub struct ServerConfig {
     pub set_name: Option<String>,
     /// Whether `configureFailPoint` exists.
     pub test_commands: bool,
+    /// Whether the storage engine locks documents, as WiredTiger does. One that does not (MMAPv1) has no retryable writes.
+    pub document_locking: bool,
     /// How many connections it takes.
     pub max_connections: usize,
     /// Seed of everything random: ids of cursors and sessions, probabilities.
@@ -65,6 +67,7 @@ impl ServerConfig {
             address: address.into(),
             set_name: Some("rs0".into()),
             test_commands: true,
+            document_locking: true,
             max_connections: 100_000,
             seed: 1,
             started_at_ms,
@@ -78,6 +81,8 @@ impl ServerConfig {
 pub struct Shared {
     /// The version it behaves like.
     pub profile: &'static Profile,
+    /// Whether the storage engine locks documents; without that there are no retryable writes.
+    pub document_locking: bool,
     /// Wall time.
     pub clock: Clock,
     /// Parameters.
@@ -197,6 +202,7 @@ impl Server {
         let sessions = SessionCatalog::new(Arc::clone(&engine), &catalog);
         let shared = Arc::new(Shared {
             profile: config.profile,
+            document_locking: config.document_locking,
             topology: Topology::new(config.set_name, config.address, process_id, &clock),
             clock,
             write_tickets: TicketPool::new(params.get(Param::WriteTickets)),

@@ -11,6 +11,7 @@ use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_rehearsal::app::AppEnd;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
 use backfire_report::{json, table, timeline};
+use tokio::signal::unix::{SignalKind, signal};
 
 use super::serve::now_ms;
 use crate::cli::{Format, Rehearse};
@@ -41,7 +42,7 @@ pub fn run(arguments: &Rehearse) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
     };
-    let run = match runtime.block_on(perform(arguments, &scenario)) {
+    let run = match runtime.block_on(until_interrupted(perform(arguments, &scenario))) {
         Ok(run) => run,
         Err(why) => return Exit::could_not_run(why),
     };
@@ -51,6 +52,16 @@ pub fn run(arguments: &Rehearse) -> Exit {
         return Exit::could_not_run(cannot_write(path, &error));
     }
     show(arguments.format, &run)
+}
+
+/// Runs something that must clean up behind itself, also when the user has enough.
+async fn until_interrupted<T>(work: impl Future<Output = Result<T, String>>) -> Result<T, String> {
+    let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    tokio::select! {
+        result = work => result,
+        _ = tokio::signal::ctrl_c() => Err("interrupted".to_owned()),
+        _ = terminated.recv() => Err("terminated".to_owned()),
+    }
 }
 
 async fn perform(arguments: &Rehearse, scenario: &Scenario) -> Result<Run, String> {

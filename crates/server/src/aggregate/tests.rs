@@ -384,7 +384,21 @@ mod expressions {
     }
 
     #[test]
-    fn redaction_and_fields_of_later_releases() {
+    fn deep_nesting_is_handled_or_refused() {
+        let wraps: [fn(Bson) -> Bson; 3] = [
+            |inner| bson!({ "$add": [inner, 1] }),
+            |inner| bson!({ "x": inner }),
+            |inner| bson!({ "$let": { "vars": { "v": inner }, "in": "$$v" } }),
+        ];
+        for (wrap, depth) in wraps.into_iter().zip([90, 180, 60]) {
+            let _ = eval(&(0..depth).fold(bson!(1), |inner, _| wrap(inner)));
+        }
+        let deep = (0..90).fold(bson!(1), |inner, _| bson!({ "$add": [inner, 1] }));
+        is(deep, 91);
+    }
+
+    #[test]
+    fn fields_by_name_of_later_releases() {
         is(bson!({ "$getField": "a" }), 1);
         is(bson!({ "$setField": { "field": "a.b", "input": "$d", "value": 2 } }), bson!({ "x": 1, "a.b": 2 }));
         is(bson!({ "$unsetField": { "field": "x", "input": "$d" } }), bson!({}));
@@ -443,6 +457,19 @@ mod stages {
         let mixed = "Invalid $project :: caused by :: Cannot do exclusion on field b in inclusion projection";
         fails(bson!([{ "$project": { "a": 1, "b": 0 } }]), 31254, mixed);
         fails(bson!([{ "$addFields": 1 }]), 40272, "$addFields specification stage must be an object, got int");
+        let conflict = "Invalid $set :: caused by :: specification contains two conflicting paths. Cannot specify both";
+        for (spec, found) in [
+            (bson!({ "a": { "b": 1 }, "a.b": 2 }), "'a.b' and 'a.b': { a: { b: 1 }, a.b: 2 }"),
+            (bson!({ "a": 1, "ab": 1, "a.b": 2 }), "'a.b' and 'a': { a: 1, ab: 1, a.b: 2 }"),
+            (bson!({ "a.c": 1, "a": { "$abs": 1 } }), "'a' and 'a.c': { a.c: 1, a: { $abs: 1 } }"),
+        ] {
+            fails(bson!([{ "$set": spec }]), 40176, &format!("{conflict} {found}"));
+        }
+        let dotted =
+            "Invalid $addFields :: caused by :: cannot use dotted field name 'b.c' in a sub object: { a: { b.c: 1 } }";
+        fails(bson!([{ "$addFields": { "a": { "b.c": 1 } } }]), 40183, dotted);
+        let folded = "Failed to optimize pipeline :: caused by :: Failed to optimize expression :: caused by :: can't $divide by zero";
+        fails(bson!([{ "$match": { "$expr": { "$divide": [1, 0] } } }]), 16608, folded);
         fails(bson!([{ "$skip": -1 }]), 15956, "Argument to $skip cannot be negative");
         fails(bson!([{ "$limit": 0 }]), 15958, "the limit must be positive");
         let root = "'newRoot' expression must evaluate to an object, but resulting value was: \"apple\". Type of resulting value: 'string'. Input document: {s: \"apple\"}";
@@ -509,7 +536,10 @@ mod stages {
         check(bson!([{ "$count": "n" }]), &[], &[]);
         fails(bson!([{ "$group": { "n": { "$sum": 1 } } }]), 15955, "a group specification must include an _id");
         fails(bson!([{ "$group": { "_id": 1, "n": { "$foo": 1 } } }]), 15952, "unknown group operator '$foo'");
-        fails(bson!([{ "$group": { "_id": 1, "n": 1 } }]), 40234, "The field 'n' must be an accumulator object");
+        for field in [bson!(1), bson!({})] {
+            let text = "The field 'n' must be an accumulator object";
+            fails(bson!([{ "$group": { "_id": 1, "n": field } }]), 40234, text);
+        }
         fails(
             bson!([{ "$group": { "_id": 1, "n": { "$sum": [1, 2] } } }]),
             40237,
@@ -740,6 +770,23 @@ mod stages {
         assert_eq!(count(bson!([{ "$match": { "$expr": { "$eq": ["$s", "B"] } } }])), 1);
         let join = bson!([{ "$lookup": { "from": "q", "localField": "s", "foreignField": "s", "as": "r" } }, { "$unwind": "$r" }]);
         assert_eq!(count(join), 5);
+    }
+
+    #[test]
+    fn the_let_option_binds_values_of_expressions() {
+        let bound = |variables: &Document| {
+            let mut query = context().query;
+            query.bind_all(variables).map(|()| PipelineContext { query, ..context() })
+        };
+        let context = bound(&doc! { "x": { "$add": [1, 2] }, "s": { "$literal": "$s" }, "none": "$$REMOVE" }).unwrap();
+        let shown = bson!([{ "$limit": 1 }, { "$project": { "_id": 0, "x": "$$x", "s": "$$s", "none": "$$none" } }]);
+        let documents = [("q", vec![doc! { "_id": 1 }])];
+        assert_eq!(run_in(&context, &shown, &documents).unwrap(), [doc! { "x": 3, "s": "$s" }]);
+        let code = |variables: Document| bound(&variables).unwrap_err().code;
+        assert_eq!(code(doc! { "x": "$a" }), 4890500);
+        assert_eq!(code(doc! { "x": "$$ROOT" }), 4890500);
+        assert_eq!(code(doc! { "x": 1, "y": "$$x" }), 17276);
+        assert_eq!(code(doc! { "X": 1 }), 16867);
     }
 
     proptest! {

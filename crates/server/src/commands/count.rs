@@ -30,7 +30,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let context = shared.query_context(collation);
         let matcher = match request.get("query") {
-            None | Some(View::Null | View::Undefined) => Matcher::parse(&RawDocumentBuf::new(), &context)?,
+            None | Some(View::Null | View::Undefined) => Matcher::all(),
             Some(View::Document(query)) => Matcher::parse_view(query, &context)?,
             Some(other) => return Err(idl::wrong_type("count", "query", other, "object")),
         };

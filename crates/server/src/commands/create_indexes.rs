@@ -181,7 +181,7 @@ fn exists(collection: &Collection, spec: &Document) -> Result<bool> {
                 rest.remove("v");
                 rest
             };
-            if index.name == "_id_" && same_key || same_key && same_options(&index.spec) == same_options(spec) {
+            if same_key && (index.name == "_id_" || same_options(&index.spec) == same_options(spec)) {
                 return Ok(true);
             }
             return Err(CommandError::new(

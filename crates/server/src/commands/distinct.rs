@@ -1,19 +1,18 @@
 //! `distinct`.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backfire_model::Namespace;
 use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
-use bson::{Bson, RawBson};
+use bson::RawBson;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
-use crate::error::{CommandError, Result};
+use crate::error::CommandError;
 use crate::net::request::raw;
 use crate::plan::{Hint, Scan};
-use crate::query::Matcher;
+use crate::query::{Distinct as Values, Matcher};
 use crate::stages::locks::{Access, enter};
-use crate::value::{Collation, View, key_string};
+use crate::value::{Collation, View};
 use crate::write::prepare::DOCUMENT_MAX_BYTES;
 
 /// `{distinct: collection, key: path, query: {…}, collation}`.
@@ -34,7 +33,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let context = shared.query_context(collation.clone());
         let matcher = match request.get("query") {
-            None | Some(View::Null | View::Undefined) => Matcher::parse(&RawDocumentBuf::new(), &context)?,
+            None | Some(View::Null | View::Undefined) => Matcher::all(),
             Some(View::Document(query)) => Matcher::parse_view(query, &context)?,
             Some(other) => return Err(idl::wrong_type("distinct", "query", other, "object")),
         };
@@ -61,18 +60,16 @@ impl Invocation for Distinct {
             let op = run.op;
             op.view().ns = self.ns.to_string();
             let inside = enter(op, &self.ns, Access::Read).await?;
-            // The order of values is that of an index.
-            let mut values: BTreeMap<Vec<u8>, Bson> = BTreeMap::new();
+            let mut values = Values::new(&self.key, self.collation.clone())?;
             if let Some(collection) = op.shared.catalog.get(&self.ns) {
                 let mut scan = Scan::new(op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
-                let parts: Vec<&str> = self.key.split('.').collect();
                 while let Some((_, value)) = scan.next(op).await? {
-                    collect(View::from(raw(&value)), &parts, self.collation.as_ref(), &mut values)?;
+                    values.add(raw(&value))?;
                 }
             }
             drop(inside);
             let mut list = RawArrayBuf::new();
-            for value in values.into_values() {
+            for value in values.finish() {
                 let value = RawBson::try_from(value).map_err(|error| crate::value::view::invalid_bson(&error))?;
                 list.push(value);
             }
@@ -83,39 +80,5 @@ impl Invocation for Distinct {
             }
             Ok(Reply::new(reply))
         })
-    }
-}
-
-/// Collects the values at a path; arrays on the way and at its end are spread.
-fn collect(
-    value: View<'_>,
-    parts: &[&str],
-    collation: Option<&Collation>,
-    values: &mut BTreeMap<Vec<u8>, Bson>,
-) -> Result<()> {
-    let mut add = |value: View<'_>| -> Result<()> {
-        let key = key_string::encode(value, collation);
-        if let std::collections::btree_map::Entry::Vacant(slot) = values.entry(key) {
-            slot.insert(value.to_bson()?);
-        }
-        Ok(())
-    };
-    match (parts, value) {
-        ([], View::Array(array)) => array.iter().try_for_each(add),
-        ([], value) => add(value),
-        ([first, rest @ ..], View::Document(document)) => match document.get(first) {
-            Some(inner) => collect(inner, rest, collation, values),
-            None => Ok(()),
-        },
-        ([first, rest @ ..], View::Array(array)) => {
-            if let Some(element) = first.parse::<usize>().ok().and_then(|index| array.get(index)) {
-                collect(element, rest, collation, values)?;
-            }
-            for element in array.iter().filter(|element| matches!(element, View::Document(_))) {
-                collect(element, parts, collation, values)?;
-            }
-            Ok(())
-        }
-        _ => Ok(()),
     }
 }

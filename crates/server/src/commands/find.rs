@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
-use bson::raw::RawDocumentBuf;
 
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
@@ -19,8 +18,9 @@ use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
 use crate::query::{Matcher, Projection, QueryContext, Sort};
 use crate::stages::locks::{Access, enter};
-use crate::storage::Value;
-use crate::value::{Collation, DocView, View, text};
+use crate::storage::{Direction, Value};
+use crate::value::view::to_raw;
+use crate::value::{Collation, DocView, View, key_string, text};
 
 /// `{find: collection, filter, sort, projection, skip, limit, batchSize, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -36,24 +36,25 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let mut context = shared.query_context(collation.clone());
         if let Some(variables) = object(request, "let")? {
-            idl::define_variables(&mut context, variables)?;
+            context.bind_all(&variables.to_document()?)?;
         }
         let filter = object(request, "filter")?;
         let matcher = match filter {
             Some(filter) => Matcher::parse_view(filter, &context)?,
-            None => Matcher::parse(&RawDocumentBuf::new(), &context)?,
+            None => Matcher::all(),
         };
         let sort = match object(request, "sort")? {
-            Some(sort) if sort.get("$natural").is_none() => Some(Sort::parse_view(sort, collation)?).filter(|sort| !sort.is_empty()),
-            _ => None,
+            Some(sort) => Some(Sort::parse(&to_raw(&sort.to_document()?)?, collation)?),
+            None => None,
         };
-        let natural = object(request, "sort")?.and_then(|sort| sort.get("$natural"));
         let mut hint = Hint::parse(request.get("hint"))?;
-        if let (None, Some(order)) = (&hint, natural) {
-            let backward = order.number().is_some_and(|order| order.to_f64() < 0.0);
-            let direction = if backward { crate::storage::Direction::Backward } else { crate::storage::Direction::Forward };
-            hint = Some(Hint::Natural(direction));
+        if let (None, Some(order)) = (&hint, sort.as_ref().and_then(Sort::natural)) {
+            hint = Some(Hint::Natural(match order {
+                key_string::Direction::Ascending => Direction::Forward,
+                key_string::Direction::Descending => Direction::Backward,
+            }));
         }
+        let sort = sort.filter(|sort| !sort.is_empty() && sort.natural().is_none());
         let limit = count(request, "limit", "Limit")?;
         Ok(Box::new(Find {
             ns,
@@ -251,6 +252,6 @@ impl DocumentSource for FindSource {
         self.left -= 1;
         let Some(projection) = &self.find.projection else { return Ok(Step::Found(value)) };
         let how = if projection.needs_match() { self.find.matcher.find_match(raw(&value))?.unwrap_or_default() } else { crate::query::Match::default() };
-        Ok(Step::Found(batch::value(&*projection.apply(raw(&value), how)?)))
+        Ok(Step::Found(batch::value(&projection.apply(raw(&value), how)?)))
     }
 }

@@ -92,7 +92,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
     let (query, fields, sort, collation) = (object("query")?, object("fields")?, object("sort")?, object("collation")?);
     let variables = object("let")?;
     context = context.with_collation(if collation.is_empty() { None } else { Collation::parse(&collation)? });
-    idl::define_variables(&mut context, (&variables).into())?;
+    context.bind_all(&variables)?;
     let array_filters: Vec<Document> = match request.get("arrayFilters").and_then(View::as_array) {
         Some(filters) => filters.iter().filter_map(View::as_document).map(|filter| filter.to_document()).collect::<Result<_>>()?,
         None => Vec::new(),

@@ -9,7 +9,7 @@ use bson::raw::{RawArrayBuf, cstr};
 use bson::{Document, RawDocumentBuf, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
-use crate::counters::bump;
+use crate::counters::Gauge;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::server::Shared;
@@ -147,21 +147,20 @@ impl Invocation for Hello {
         Box::pin(async move {
             self.greet(&run)?;
             let shared = run.shared();
-            let mut waited_in_vain = true;
+            let streams = self.awaited.is_some() && run.request.exhaust_allowed;
             if let Some(awaited) = &self.awaited
                 && awaited.process_id == shared.topology.process_id()
                 && awaited.counter == shared.topology.version()
             {
-                bump(&shared.counters.awaiting_topology_changes);
+                let _awaiting = Gauge::up(&shared.counters.awaiting_topology_changes);
+                let _streaming = streams.then(|| Gauge::up(&shared.counters.exhaust_hellos));
                 let change = tokio::time::timeout(awaited.max_await, shared.topology.changed_since(awaited.counter));
-                let waited = run.op.wait(change).await;
-                shared.counters.awaiting_topology_changes.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
-                waited_in_vain = waited?.is_err();
+                // Whether something changed or the time is over: the client is told how things are.
+                let _ = run.op.wait(change).await?;
             }
-            tracing::trace!(waited_in_vain, "hello answered");
             let mut reply = Reply::new(self.describe(&run));
             // A client that takes several replies gets the next one without asking again.
-            if self.awaited.is_some() && run.request.exhaust_allowed {
+            if streams {
                 reply.again = Some(Box::new(next_round(run.request, shared)?));
             }
             Ok(reply)

@@ -1,12 +1,8 @@
 //! Errors and helpers of the generated command parsers: which fields a command has and of which type.
 
-use bson::Bson;
-
-use crate::aggregate::expression::{Expression, Frame, Scope};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
-use crate::query::QueryContext;
-use crate::value::{DocView, View};
+use crate::value::View;
 
 /// Fields that every command may have.
 const GENERIC: &[&str] = &[
@@ -140,21 +136,4 @@ pub fn whole_number(value: View<'_>) -> Option<i64> {
 /// Whether every command may have the field.
 pub fn is_generic(name: &str) -> bool {
     GENERIC.contains(&name)
-}
-
-/// Makes the variables of a `let` field known to filters and expressions.
-///
-/// # Errors
-/// Those of the names and of the expressions.
-pub fn define_variables(context: &mut QueryContext, variables: DocView<'_>) -> Result<()> {
-    let globals = context.globals();
-    let mut values = Vec::new();
-    for (name, value) in variables.iter() {
-        // Each is computed before any of them is known: they cannot use each other.
-        let expression = Expression::parse(value, &Scope::default())?;
-        let empty = bson::Document::new();
-        let value = expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
-        values.push((name.to_owned(), value.unwrap_or(Bson::Undefined)));
-    }
-    values.into_iter().try_for_each(|(name, value)| context.bind(&name, value))
 }

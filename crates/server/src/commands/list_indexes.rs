@@ -1,6 +1,5 @@
 //! `listIndexes`.
 
-use bson::raw::RawDocumentBuf;
 
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
@@ -40,7 +39,7 @@ impl Invocation for ListIndexes {
             let collection = run.shared().catalog.get(&self.ns).ok_or_else(missing)?;
             let mut specs = Vec::new();
             for index in collection.indexes().iter() {
-                specs.push(batch::value(&*RawDocumentBuf::try_from(&index.spec).map_err(|error| crate::value::view::invalid_bson(&error))?));
+                specs.push(batch::value(&crate::value::view::to_raw(&index.spec)?));
             }
             let source = from_list(specs);
             batch::first(&run, self.ns.to_string(), source, self.batch_size, false, Shape::BatchLast, false).await

@@ -49,8 +49,11 @@ pub struct CommandSpec {
     /// Whether it ends when its client goes away (facts/server.md 6.1).
     pub dies_with_client: bool,
     /// Reads the request.
-    pub parse: fn(&Request, &Arc<Shared>) -> Result<Box<dyn Invocation>>,
+    pub parse: Parse,
 }
+
+/// Reads a request: what is wrong with it is said here, before anything is done.
+pub type Parse = fn(&Request, &Arc<Shared>) -> Result<Box<dyn Invocation>>;
 
 /// On which nodes a command runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +127,12 @@ pub trait Invocation: Send + Sync {
     /// `db.collection`, for the filter of `failCommand`; `None` without one.
     fn namespace(&self) -> Option<String> {
         None
+    }
+
+    /// Whether a command that usually only reads writes this time. It does not end when its client goes away then
+    /// (facts/server.md 6.1).
+    fn writes(&self) -> bool {
+        false
     }
 
     /// Runs it.

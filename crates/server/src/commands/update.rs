@@ -174,12 +174,12 @@ impl Update {
         let collation = statement.collation.as_ref().map(Collation::parse).transpose()?.flatten();
         let mut context = shared.query_context(collation.clone());
         for variables in [&self.variables, &statement.constants].into_iter().flatten() {
-            idl::define_variables(&mut context, variables.into())?;
+            context.bind_all(variables)?;
         }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
         let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context };
         let update = Change::parse(&statement.update, &options)?;
-        let sort = statement.sort.as_ref().map(|sort| Sort::parse(&*to_raw(sort)?, collation)).transpose()?;
+        let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {
             let record = match change.before {
                 Some(_) => StatementRecord::Update,

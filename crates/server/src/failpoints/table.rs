@@ -33,10 +33,14 @@ pub const WAIT_AFTER_COMMAND_FINISHES_EXECUTION: &str = "waitAfterCommandFinishe
 pub const SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS: &str = "sleepMillisAfterCommandExecutionBegins";
 /// Fails a getMore after it took its cursor.
 pub const FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT: &str = "failGetMoreAfterCursorCheckout";
+/// backfire's own: a retryable write leaves no retry history.
+pub const FORGET_RETRY_HISTORY: &str = "forgetRetryHistory";
 /// backfire's own: a write stands still in the storage engine, with ticket and lock, deaf to interrupts.
 pub const STALL_IN_ENGINE: &str = "stallInEngine";
 /// backfire's own: a write stands still before its engine work, with ticket and lock, and does check for interrupts.
 pub const STALL_INTERRUPTIBLE: &str = "stallInterruptible";
+/// backfire's own: work in the engine takes time.
+pub const SLOW_ENGINE: &str = "slowEngine";
 
 /// All fail points.
 pub const FAIL_POINTS: &[FailPointRow] = &[
@@ -54,6 +58,11 @@ pub const FAIL_POINTS: &[FailPointRow] = &[
     row(SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, "delays a command as its run begins; data: {millis, commands}"),
     row(FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT, "fails a getMore; data: {errorCode}"),
     row(
+        FORGET_RETRY_HISTORY,
+        "backfire's own: a retryable write commits and leaves nothing in the retry history, so that a resend of it is \
+         executed again, as after the server bugs SERVER-55305, SERVER-54626 and SERVER-89529",
+    ),
+    row(
         STALL_IN_ENGINE,
         "backfire's own: a write stands still in the engine with its ticket and locks, and neither maxTimeMS nor killOp \
          ends it; data: {namespace, appName, blockTimeMS}",
@@ -62,5 +71,11 @@ pub const FAIL_POINTS: &[FailPointRow] = &[
         STALL_INTERRUPTIBLE,
         "backfire's own: a write stands still with its ticket and locks at a place where maxTimeMS and killOp end it; \
          data: {namespace, appName, blockTimeMS}",
+    ),
+    row(
+        SLOW_ENGINE,
+        "backfire's own: a write takes time in the engine, with its ticket and locks, deaf to interrupts; with tickets that \
+         is a model of the server's capacity; data: {namespace, appName, meanMS, distribution: \"fixed\" or \
+         \"exponential\"}",
     ),
 ];

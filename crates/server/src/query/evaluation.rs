@@ -68,6 +68,9 @@ fn regex_operator(_: &Parser<'_>, operand: &FieldOperand<'_>) -> Result<Option<N
     Ok(Some(operand.leaf(Test::Regex(regex::from_parts(pattern, letters)?))))
 }
 
+/// What the error of an `$expr` that fails for every document is introduced by.
+pub(crate) const EXPR_CONTEXT: &str = "Failed to optimize expression";
+
 fn expr(parser: &Parser<'_>, _: &str, value: View<'_>) -> Result<Option<Node>> {
     if parser.level == Level::Embedded {
         return fail(2, "$expr can only be applied to the top-level document");
@@ -75,9 +78,8 @@ fn expr(parser: &Parser<'_>, _: &str, value: View<'_>) -> Result<Option<Node>> {
     if !parser.context.features.expr {
         return fail(224, "$expr is not allowed in this context");
     }
-    let expression = Expression::parse(value, &parser.context.scope)?
-        .optimize()
-        .map_err(|error| error.caused_by("Failed to optimize expression"))?;
+    let expression =
+        Expression::parse(value, &parser.context.scope)?.optimize().map_err(|error| error.caused_by(EXPR_CONTEXT))?;
     Ok(Some(Node::Expr(Box::new(ExprNode { expression, globals: parser.context.globals() }))))
 }
 

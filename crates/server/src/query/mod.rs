@@ -10,14 +10,16 @@
 //! | `equalities`, [`bounds`] | what a filter fixes, for upserts and for indexes |
 //! | [`projection`] | what is returned of a document |
 //! | [`sort`] | sort patterns |
+//! | [`distinct`] | the distinct values of a path |
 
 mod array;
 mod bits;
 pub mod bounds;
 mod comparison;
+pub mod distinct;
 mod element;
 mod equalities;
-mod evaluation;
+pub(crate) mod evaluation;
 mod logical;
 pub mod matcher;
 mod node;
@@ -33,17 +35,18 @@ mod tests;
 
 use std::sync::Arc;
 
-use bson::{Bson, DateTime};
+use bson::{Bson, DateTime, Document};
 
 pub use crate::value::Collation;
+pub use distinct::Distinct;
 pub(crate) use matcher::too_deep;
 pub use matcher::{Match, Matcher};
 pub use projection::Projection;
 pub use sort::Sort;
 
 use crate::aggregate::expression::variables::check_write;
-use crate::aggregate::expression::{Globals, Scope, Val};
-use crate::error::Result;
+use crate::aggregate::expression::{Expression, Frame, Globals, Scope, Val};
+use crate::error::{Result, fail};
 
 /// What a filter or a projection is parsed with.
 #[derive(Debug, Clone)]
@@ -104,6 +107,30 @@ impl QueryContext {
         let slot = self.scope.define(name);
         self.slots.resize(slot, None);
         self.slots.push(Some(value));
+        Ok(())
+    }
+
+    /// Binds the variables of a command's `let` option. Their values are expressions, in which no document is known;
+    /// all of them see only what was bound before.
+    ///
+    /// # Errors
+    /// Those of [`Self::bind`], those of an expression, and 4890500 for one that reads a field.
+    pub fn bind_all(&mut self, variables: &Document) -> Result<()> {
+        let before = self.clone();
+        for (name, value) in variables {
+            check_write(name)?;
+            let expression = Expression::parse(value.into(), &before.scope)?.optimize()?;
+            if expression.root_fields().is_none_or(|fields| !fields.is_empty()) {
+                let text = "Command let Expression tried to access a field, but this is not allowed because command let \
+                            expressions run before the query examines any documents.";
+                return fail(4890500, text);
+            }
+            let empty = Document::new();
+            let value = expression.eval(&mut Frame::new((&empty).into(), before.slots.clone(), &before.globals))?;
+            let slot = self.scope.define(name);
+            self.slots.resize(slot, None);
+            self.slots.push(value);
+        }
         Ok(())
     }
 

@@ -18,15 +18,34 @@ pub struct Sort {
     pattern: IndexPattern,
     document: Document,
     paths: Vec<FieldPath>,
+    natural: Option<Direction>,
 }
 
 impl Sort {
-    /// Parses `{ a: 1, "b.c": -1 }`.
+    /// Parses the sort pattern of a command: `{ a: 1, "b.c": -1 }`, or `{ $natural: 1 }`.
     ///
     /// # Errors
     /// 15974, 15975 or those of field paths; `$meta` is refused.
     pub fn parse(pattern: &RawDocument, collation: Option<Collation>) -> Result<Self> {
-        Self::parse_view(pattern.into(), collation)
+        let view = DocView::from(pattern);
+        let Some(natural) = view.get("$natural") else { return Self::parse_view(view, collation) };
+        if view.iter().count() > 1 {
+            return fail(2, format!("Cannot include '$natural' in compound sort: {}", text::document(view)));
+        }
+        match natural.number().map(|number| number.to_i64_saturating()) {
+            Some(direction @ (1 | -1)) => {
+                let natural = Some(if direction > 0 { Direction::Ascending } else { Direction::Descending });
+                Ok(Self { natural, ..Self::parse_view((&Document::new()).into(), collation)? })
+            }
+            _ => {
+                fail(2, format!("$natural sort cannot be set to a value other than -1 or 1: {}", text::document(view)))
+            }
+        }
+    }
+
+    /// The direction of a `$natural` sort, which is the order in which documents are stored.
+    pub fn natural(&self) -> Option<Direction> {
+        self.natural
     }
 
     /// Parses a raw or decoded pattern.
@@ -50,7 +69,7 @@ impl Sort {
             paths.push(FieldPath::parse(name)?);
             document.insert(name, direction as i32);
         }
-        Ok(Self { pattern: IndexPattern::new(&document, false, collation), document, paths })
+        Ok(Self { pattern: IndexPattern::new(&document, false, collation), document, paths, natural: None })
     }
 
     /// Whether nothing is sorted by.

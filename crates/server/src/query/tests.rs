@@ -126,6 +126,7 @@ fn elements_and_types() {
     check(doc! { "a": { "$type": "number" } }, &[1, 2, 3, 6, 7]);
     check(doc! { "d": { "$type": "object" } }, &[1, 5]);
     fails(doc! { "a": { "$type": 77 } }, 2, "Invalid numerical type code: 77");
+    fails(doc! { "a": { "$type": 0 } }, 2, "Invalid numerical type code: 0. Instead use {$exists:false}.");
     fails(doc! { "a": { "$type": "x" } }, 2, "Unknown type name alias: x");
     fails(doc! { "a": { "$type": [] } }, 9, "a must match at least one type");
 }
@@ -283,6 +284,26 @@ fn id_equality() {
     check(doc! { "_id": { "$gt": 5 } }, None);
 }
 
+#[test]
+fn deep_nesting_is_handled_or_refused() {
+    let nest = |depth: usize, wrap: fn(Bson) -> Bson| (0..depth).fold(bson!({ "a": 1 }), |inner, _| wrap(inner));
+    let wraps: [fn(Bson) -> Bson; 3] = [
+        |inner| bson!({ "$and": [inner] }),
+        |inner| bson!({ "a": { "$elemMatch": inner } }),
+        |inner| bson!({ "a": { "$not": { "$elemMatch": inner } } }),
+    ];
+    for wrap in wraps {
+        for depth in [60, 90, 120] {
+            let Bson::Document(filter) = nest(depth, wrap) else { continue };
+            if let Ok(matcher) = matcher(&filter) {
+                matcher.matches_view((&filter).into()).unwrap();
+            }
+        }
+    }
+    let Bson::Document(filter) = nest(120, wraps[0]) else { return };
+    assert_eq!(matcher(&filter).unwrap_err().code, 15);
+}
+
 mod projections {
     use super::*;
 
@@ -435,6 +456,10 @@ mod sorting {
         check(doc! { "": 1 }, 40352, "FieldPath cannot be constructed with empty string");
         check(doc! { "$a": 1 }, 16410, "FieldPath field names may not start with '$'.");
         check(doc! { "a": { "b": 1 } }, 17312, "$meta is the only expression supported by $sort right now");
+        let compound = "Cannot include '$natural' in compound sort: { $natural: 1, a: 1 }";
+        check(doc! { "$natural": 1, "a": 1 }, 2, compound);
+        let natural = Sort::parse(&to_raw(&doc! { "$natural": -1 }).unwrap(), None).unwrap();
+        assert_eq!(natural.natural(), Some(Direction::Descending));
         let sort = Sort::parse(&to_raw(&doc! { "a": 1, "b": 1 }).unwrap(), None).unwrap();
         let error = sort.key(&to_raw(&doc! { "a": [1], "b": [2] }).unwrap()).unwrap_err();
         assert_eq!((error.code, error.message.as_str()), (2, "cannot sort with keys that are parallel arrays"));

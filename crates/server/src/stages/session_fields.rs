@@ -69,6 +69,10 @@ fn number_allowed(op: &Op, has_session: bool, number: i64) -> Result<()> {
     if !op.shared.topology.is_replica_set() {
         return Err(CommandError::new(20, "Transaction numbers are only allowed on a replica set member or mongos"));
     }
+    if !op.shared.document_locking {
+        let text = "Transaction numbers are only allowed on storage engines that support document-level locking";
+        return Err(CommandError::new(20, text));
+    }
     if number < 0 {
         return Err(CommandError::new(72, "Transaction number cannot be negative"));
     }

@@ -69,6 +69,11 @@ impl IndexPattern {
         builder.finish()
     }
 
+    /// The values of a key under the names of the index's fields: `keyValue` of a duplicate key error.
+    pub fn key_value(&self, values: &[Bson]) -> Document {
+        self.fields.iter().zip(values).map(|((path, _), value)| (path.clone(), value.clone())).collect()
+    }
+
     /// The keys of `document`.
     ///
     /// # Errors
@@ -270,6 +275,15 @@ mod tests {
         check(doc! { "a": 1, "b": -1 }, doc! { "a": [1, 2], "b": 3 }, bson!([[1, 3], [2, 3]]));
         check(doc! { "b": -1 }, doc! { "b": [1, 2] }, bson!([[2], [1]]));
         check(doc! { "a.b": 1, "a.c": 1 }, doc! { "a": [{ "b": 1, "c": 2 }, { "b": 3 }] }, bson!([[1, 2], [3, null]]));
+    }
+
+    #[test]
+    fn a_key_shows_its_fields() {
+        let pattern = IndexPattern::new(&doc! { "a": 1, "b.c": -1 }, false, None);
+        let found = pattern.keys_of(&doc! { "a": 1, "b": { "c": "x" } }).unwrap();
+        let shown = crate::value::text::document(&pattern.key_value(&found.keys[0].values));
+        assert_eq!(shown, "{ a: 1, b.c: \"x\" }");
+        assert_eq!(pattern.encode(&found.keys[0].values), found.keys[0].bytes);
     }
 
     #[test]

@@ -218,7 +218,10 @@ impl KindSet {
         let Some(number) = operand.number() else {
             return fail(14, "type must be represented as a number or a string");
         };
-        let code = number.as_exact_i64().filter(|code| *code != 0);
+        let code = number.as_exact_i64();
+        if code == Some(0) {
+            return fail(2, "Invalid numerical type code: 0. Instead use {$exists:false}.");
+        }
         match code.and_then(Kind::by_code) {
             Some(kind) => self.insert(kind),
             None => {

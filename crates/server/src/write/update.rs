@@ -22,6 +22,9 @@ use crate::value::view::to_raw;
 use crate::value::{View, compare};
 use crate::write::prepare::{DOCUMENT_MAX_BYTES, id_of};
 
+/// Makes what the retry history remembers of a change: statement ids and records.
+pub type Remember<'a> = dyn Fn(&Change) -> Result<Vec<(i32, StatementRecord)>> + Sync + 'a;
+
 /// An update that is to be carried out.
 pub struct Job<'a> {
     /// The operation.
@@ -43,7 +46,7 @@ pub struct Job<'a> {
     /// The session, for a write with a `txnNumber`.
     pub session: Option<&'a CheckedOut>,
     /// Makes what the retry history remembers of a change.
-    pub remember: &'a (dyn Fn(&Change) -> Result<Vec<(i32, StatementRecord)>> + Sync),
+    pub remember: &'a Remember<'a>,
 }
 
 /// One document's change.

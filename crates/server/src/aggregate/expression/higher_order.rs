@@ -89,19 +89,17 @@ impl Let {
         self.variables.iter().map(|(_, value)| value).chain([&self.body]).collect()
     }
 
+    /// The expressions inside, to change.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        self.variables.iter_mut().map(|(_, value)| value).chain([&mut self.body]).collect()
+    }
+
     /// Binds the variables and computes the body.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let values =
             self.variables.iter().map(|(slot, value)| Ok((*slot, value.eval(frame)?))).collect::<Result<Vec<_>>>()?;
         values.into_iter().for_each(|(slot, value)| frame.set(slot, value));
         self.body.eval(frame)
-    }
-
-    /// Computes what is constant.
-    pub(crate) fn optimize(self) -> Result<Self> {
-        let optimized = |(slot, value): (usize, Expression)| Ok((slot, value.optimize()?));
-        let variables = self.variables.into_iter().map(optimized).collect::<Result<_>>()?;
-        Ok(Self { variables, body: self.body.optimize()? })
     }
 }
 
@@ -142,6 +140,11 @@ impl Map {
         vec![&self.input, &self.body]
     }
 
+    /// The expressions inside, to change.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        vec![&mut self.input, &mut self.body]
+    }
+
     /// Computes the body for each element.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let input = self.input.eval(frame)?;
@@ -157,11 +160,6 @@ impl Map {
             mapped.push(self.body.eval(frame)?.unwrap_or(Bson::Null));
         }
         Ok(Some(Bson::Array(mapped)))
-    }
-
-    /// Computes what is constant.
-    pub(crate) fn optimize(self) -> Result<Self> {
-        Ok(Self { input: self.input.optimize()?, body: self.body.optimize()?, ..self })
     }
 }
 
@@ -191,6 +189,11 @@ impl Filter {
     /// The expressions inside.
     pub(crate) fn parts(&self) -> Vec<&Expression> {
         [&self.input, &self.condition].into_iter().chain(&self.limit).collect()
+    }
+
+    /// The expressions inside, to change.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        [&mut self.input, &mut self.condition].into_iter().chain(&mut self.limit).collect()
     }
 
     /// Keeps the elements for which the condition is true.
@@ -226,11 +229,6 @@ impl Filter {
         }
         Ok(Some(Bson::Array(kept)))
     }
-
-    /// Computes what is constant.
-    pub(crate) fn optimize(self) -> Result<Self> {
-        Ok(Self { input: self.input.optimize()?, condition: self.condition.optimize()?, ..self })
-    }
 }
 
 fn parse_reduce(operand: View<'_>, scope: &Scope) -> Result<Expression> {
@@ -261,6 +259,11 @@ impl Reduce {
         vec![&self.input, &self.initial, &self.body]
     }
 
+    /// The expressions inside, to change.
+    pub(crate) fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        vec![&mut self.input, &mut self.initial, &mut self.body]
+    }
+
     /// Folds the elements into one value.
     pub(crate) fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         let input = self.input.eval(frame)?;
@@ -280,11 +283,5 @@ impl Reduce {
             result = self.body.eval(frame)?;
         }
         Ok(result)
-    }
-
-    /// Computes what is constant.
-    pub(crate) fn optimize(self) -> Result<Self> {
-        let (input, initial, body) = (self.input.optimize()?, self.initial.optimize()?, self.body.optimize()?);
-        Ok(Self { input, initial, body, ..self })
     }
 }

@@ -212,33 +212,18 @@ impl Expression {
 
     /// Computes the value; `None` is missing.
     ///
+    /// Each kind of node is computed in a function of its own: expressions nest deeply, and one function for all would
+    /// take the stack of the largest at every level.
+    ///
     /// # Errors
     /// A mongod's error for the operands met.
     pub fn eval(&self, frame: &mut Frame<'_>) -> Result<Val> {
         match &self.node {
             Node::Constant(value) => Ok(value.clone()),
             Node::Field { .. } => self.eval_view(frame)?.into_value(),
-            Node::Object(fields) => {
-                let mut document = Document::new();
-                for (name, expression) in fields {
-                    if let Some(value) = expression.eval(frame)? {
-                        document.insert(name, value);
-                    }
-                }
-                Ok(Some(Bson::Document(document)))
-            }
-            Node::Array(elements) => {
-                let value = |element: &Expression| Ok(element.eval(frame)?.unwrap_or(Bson::Null));
-                Ok(Some(Bson::Array(elements.iter().map(value).collect::<Result<_>>()?)))
-            }
-            Node::Call { operator, arguments } => match operator.form {
-                Form::Eager { eval, .. } => {
-                    let values = arguments.iter().map(|argument| argument.eval(frame)).collect::<Result<Vec<_>>>()?;
-                    eval(Call { name: operator.name, globals: frame.globals }, values)
-                }
-                Form::Lazy { eval, .. } => eval(arguments, frame),
-                Form::Named { .. } | Form::Custom(_) => Ok(None),
-            },
+            Node::Object(fields) => eval_object(fields, frame),
+            Node::Array(elements) => eval_array(elements, frame),
+            Node::Call { operator, arguments } => eval_call(operator, arguments, frame),
             Node::Named { operator, arguments } => match operator.form {
                 Form::Named { eval, .. } => eval(operator.name, arguments, frame),
                 _ => Ok(None),
@@ -284,64 +269,101 @@ impl Expression {
     ///
     /// # Errors
     /// Those of the constants computed.
-    pub fn optimize(self) -> Result<Self> {
-        let node = match self.node {
+    pub fn optimize(mut self) -> Result<Self> {
+        self.optimize_in_place()?;
+        Ok(self)
+    }
+
+    fn optimize_in_place(&mut self) -> Result<()> {
+        for part in self.parts_mut() {
+            part.optimize_in_place()?;
+        }
+        if let Some(simpler) = self.decided() {
+            *self = simpler;
+        } else if self.is_foldable() {
+            self.fold()?;
+        }
+        Ok(())
+    }
+
+    /// The operand that an operator becomes when a constant decides it.
+    fn decided(&self) -> Option<Self> {
+        match &self.node {
+            Node::Call { operator, arguments } => conditional::short_circuit(operator, arguments),
+            _ => None,
+        }
+    }
+
+    /// Whether it depends on constants only.
+    fn is_foldable(&self) -> bool {
+        let constant = |expression: &Expression| expression.as_constant().is_some();
+        match &self.node {
             Node::Call { operator, arguments } => {
-                let arguments = optimize_all(arguments)?;
-                if let Some(simpler) = conditional::short_circuit(operator, &arguments) {
-                    return Ok(simpler);
-                }
-                let constant = !arguments.is_empty() && arguments.iter().all(|each| each.as_constant().is_some());
-                fold(Node::Call { operator, arguments }, constant && operator.foldable())?
+                operator.foldable() && !arguments.is_empty() && arguments.iter().all(constant)
             }
-            Node::Named { operator, arguments } => {
-                let arguments = arguments
-                    .into_iter()
-                    .map(|argument| argument.map(Expression::optimize).transpose())
-                    .collect::<Result<Vec<_>>>()?;
-                let constant = arguments.iter().flatten().all(|each| each.as_constant().is_some());
-                fold(Node::Named { operator, arguments }, constant && operator.foldable())?
+            Node::Named { operator, arguments } => operator.foldable() && arguments.iter().flatten().all(constant),
+            Node::Array(elements) => elements.iter().all(constant),
+            _ => false,
+        }
+    }
+
+    /// Becomes its own value, which depends neither on the document nor on the time nor on chance.
+    fn fold(&mut self) -> Result<()> {
+        let empty = Document::new();
+        let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
+        let value = self.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
+        *self = Expression::constant(value);
+        Ok(())
+    }
+
+    /// The expressions directly inside.
+    fn parts_mut(&mut self) -> Vec<&mut Expression> {
+        match &mut self.node {
+            Node::Constant(_) | Node::Field { .. } => Vec::new(),
+            Node::Object(members) => members.iter_mut().map(|(_, value)| value).collect(),
+            Node::Array(elements) => elements.iter_mut().collect(),
+            Node::Call { arguments, .. } => arguments.iter_mut().collect(),
+            Node::Named { arguments, .. } => arguments.iter_mut().flatten().collect(),
+            Node::Switch { branches, default } => {
+                branches.iter_mut().flat_map(|(case, then)| [case, then]).chain(default.as_deref_mut()).collect()
             }
-            Node::Array(elements) => {
-                let elements = optimize_all(elements)?;
-                let constant = elements.iter().all(|each| each.as_constant().is_some());
-                fold(Node::Array(elements), constant)?
-            }
-            Node::Object(fields) => Node::Object(
-                fields.into_iter().map(|(name, value)| Ok((name, value.optimize()?))).collect::<Result<_>>()?,
-            ),
-            Node::Switch { branches, default } => Node::Switch {
-                branches: branches
-                    .into_iter()
-                    .map(|(case, then)| Ok((case.optimize()?, then.optimize()?)))
-                    .collect::<Result<_>>()?,
-                default: default.map(|value| value.optimize().map(Box::new)).transpose()?,
-            },
-            Node::Bucket { key, boundaries, default } => {
-                Node::Bucket { key: Box::new(key.optimize()?), boundaries, default }
-            }
-            Node::Let(node) => Node::Let(Box::new(node.optimize()?)),
-            Node::Map(node) => Node::Map(Box::new(node.optimize()?)),
-            Node::Filter(node) => Node::Filter(Box::new(node.optimize()?)),
-            Node::Reduce(node) => Node::Reduce(Box::new(node.optimize()?)),
-            other @ (Node::Constant(_) | Node::Field { .. }) => other,
-        };
-        Ok(node.into())
+            Node::Bucket { key, .. } => vec![key],
+            Node::Let(node) => node.parts_mut(),
+            Node::Map(node) => node.parts_mut(),
+            Node::Filter(node) => node.parts_mut(),
+            Node::Reduce(node) => node.parts_mut(),
+        }
     }
 }
 
-fn optimize_all(expressions: Vec<Expression>) -> Result<Vec<Expression>> {
-    expressions.into_iter().map(Expression::optimize).collect()
+fn eval_object(fields: &[(String, Expression)], frame: &mut Frame<'_>) -> Result<Val> {
+    let mut document = Document::new();
+    for (name, expression) in fields {
+        if let Some(value) = expression.eval(frame)? {
+            document.insert(name, value);
+        }
+    }
+    Ok(Some(Bson::Document(document)))
 }
 
-fn fold(node: Node, constant: bool) -> Result<Node> {
-    if !constant {
-        return Ok(node);
+fn eval_array(elements: &[Expression], frame: &mut Frame<'_>) -> Result<Val> {
+    let mut values = Vec::with_capacity(elements.len());
+    for element in elements {
+        values.push(element.eval(frame)?.unwrap_or(Bson::Null));
     }
-    let empty = Document::new();
-    // what is folded depends neither on the time nor on chance
-    let globals = Globals::new(bson::DateTime::from_millis(0), None, None, 0);
-    let expression = Expression { node };
-    let value = expression.eval(&mut Frame::new((&empty).into(), Vec::new(), &globals))?;
-    Ok(Node::Constant(value))
+    Ok(Some(Bson::Array(values)))
+}
+
+fn eval_call(operator: &Operator, arguments: &[Expression], frame: &mut Frame<'_>) -> Result<Val> {
+    match operator.form {
+        Form::Eager { eval, .. } => {
+            let mut values = Vec::with_capacity(arguments.len());
+            for argument in arguments {
+                values.push(argument.eval(frame)?);
+            }
+            eval(Call { name: operator.name, globals: frame.globals }, values)
+        }
+        Form::Lazy { eval, .. } => eval(arguments, frame),
+        Form::Named { .. } | Form::Custom(_) => Ok(None),
+    }
 }

@@ -2,7 +2,7 @@
 
 use bson::{Bson, Document, doc};
 
-use super::lent::{Val, nullish, type_name};
+use super::lent::{Val, nullish, shown, type_name};
 use super::table::{ANY, Call, Operator, Parameters, custom, eager, named, optional};
 use super::variables::{Frame, Scope};
 use super::{Expression, Node};
@@ -22,14 +22,13 @@ fn merge(_: Call<'_>, values: Vec<Val>) -> Result<Val> {
     let mut merged = Document::new();
     let lone = values.len() == 1 && matches!(values.first(), Some(Some(Bson::Array(_))));
     let values = if lone { flatten(values) } else { values };
-    for (at, value) in values.into_iter().enumerate() {
+    for value in values {
         match value {
             Some(Bson::Document(document)) => merged.extend(document),
             value if nullish(&value) => {}
             other => {
-                let text =
-                    format!("$mergeObjects requires object inputs, but input {at} is of type {}", type_name(&other));
-                return fail(40400, text);
+                let text = format!("$mergeObjects requires object inputs, but input {}", shown(&other));
+                return fail(40400, format!("{text} is of type {}", type_name(&other)));
             }
         }
     }

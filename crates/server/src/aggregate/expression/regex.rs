@@ -1,5 +1,7 @@
 //! `$regexFind`, `$regexFindAll`, `$regexMatch`.
 
+use std::sync::Arc;
+
 use bson::{Bson, doc};
 
 use super::Expression;
@@ -72,7 +74,11 @@ fn find_all(text: &str, regex: &Regex) -> Vec<Bson> {
 }
 
 /// The input and the compiled expression; `None` when the input or the expression is null.
-fn operands(name: &str, arguments: &[Option<Expression>], frame: &mut Frame<'_>) -> Result<Option<(String, Regex)>> {
+fn operands(
+    name: &str,
+    arguments: &[Option<Expression>],
+    frame: &mut Frame<'_>,
+) -> Result<Option<(String, Arc<Regex>)>> {
     let input = optional(arguments.first(), frame)?;
     let regex = optional(arguments.get(1), frame)?;
     let options = optional(arguments.get(2), frame)?;
@@ -100,7 +106,7 @@ fn operands(name: &str, arguments: &[Option<Expression>], frame: &mut Frame<'_>)
     if nullish(&regex) {
         return Ok(None);
     }
-    match Regex::compile(pattern, letters) {
+    match frame.globals.regex(pattern, letters) {
         Ok(regex) => Ok(Some((text, regex))),
         Err(Refusal::Pattern(why)) => fail(51111, format!("Invalid Regex in {name}: {why}")),
         Err(Refusal::Option(letter)) => fail(51108, format!("{name} invalid flag in regex options: {letter}")),

@@ -9,6 +9,7 @@ use rand_chacha::rand_core::SeedableRng;
 
 use super::lent::Val;
 use crate::error::{CommandError, Result, fail};
+use crate::query::regex::{Refusal, Regex};
 use crate::value::{Collation, DocView};
 
 /// The variable names in scope, each with its place among the values.
@@ -111,17 +112,52 @@ pub struct Globals {
     /// Collation of comparisons.
     pub collation: Option<Collation>,
     random: Arc<Mutex<ChaCha8Rng>>,
+    /// The regular expressions used last, compiled.
+    regexes: Mutex<Vec<Arc<Regex>>>,
 }
+
+/// How many compiled regular expressions are kept.
+const MAX_REGEXES: usize = 8;
 
 impl Globals {
     /// Values for one command. `seed` starts the generator behind `$rand` and `$sample`.
     pub fn new(now: DateTime, cluster_time: Option<Timestamp>, collation: Option<Collation>, seed: u64) -> Self {
-        Self { now, cluster_time, collation, random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))) }
+        Self {
+            now,
+            cluster_time,
+            collation,
+            random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))),
+            regexes: Mutex::default(),
+        }
     }
 
     /// The same time and chance with another collation.
     pub(crate) fn with_collation(&self, collation: Option<Collation>) -> Self {
-        Self { now: self.now, cluster_time: self.cluster_time, collation, random: Arc::clone(&self.random) }
+        Self {
+            now: self.now,
+            cluster_time: self.cluster_time,
+            collation,
+            random: Arc::clone(&self.random),
+            regexes: Mutex::default(),
+        }
+    }
+
+    /// A compiled regular expression; the ones used last are kept.
+    ///
+    /// # Errors
+    /// What of it was refused.
+    pub(crate) fn regex(&self, pattern: &str, options: &str) -> std::result::Result<Arc<Regex>, Refusal> {
+        let mut kept = self.regexes.lock();
+        let known = kept.iter().find(|regex| regex.pattern() == pattern && regex.options() == options);
+        if let Some(regex) = known {
+            return Ok(Arc::clone(regex));
+        }
+        let regex = Arc::new(Regex::compile(pattern, options)?);
+        if kept.len() >= MAX_REGEXES {
+            kept.remove(0);
+        }
+        kept.push(Arc::clone(&regex));
+        Ok(regex)
     }
 
     /// A number at least 0 and below 1.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use super::{Documents, Parsing, Run, Stage};
 use crate::error::{Result, fail};
 use crate::query::Matcher;
+use crate::query::evaluation::EXPR_CONTEXT;
 use crate::value::View;
 
 /// A stage that lets documents pass that match a filter.
@@ -19,7 +20,14 @@ impl Filter {
         let View::Document(filter) = operand else {
             return fail(15959, "the match filter must be an expression in an object");
         };
-        Ok(Self { matcher: Matcher::parse_view(filter, parsing.query())? })
+        let matcher = Matcher::parse_view(filter, parsing.query()).map_err(|error| {
+            // A find folds the constants of `$expr` when it reads the filter, a pipeline when it is optimized.
+            match error.message.starts_with(EXPR_CONTEXT) {
+                true => error.caused_by("Failed to optimize pipeline"),
+                false => error,
+            }
+        })?;
+        Ok(Self { matcher })
     }
 }
 

@@ -61,8 +61,9 @@ impl Field {
 
 /// Parses `name: { $accumulator: argument }`.
 pub(super) fn parse_field(name: &str, value: View<'_>, scope: &Scope) -> Result<Field> {
-    let View::Document(document) = value else {
-        return fail(40234, format!("The field '{name}' must be an accumulator object"));
+    let document = match value {
+        View::Document(document) if !document.is_empty() => document,
+        _ => return fail(40234, format!("The field '{name}' must be an accumulator object")),
     };
     if name.contains('.') {
         return fail(40235, format!("The field name '{name}' cannot contain '.'"));

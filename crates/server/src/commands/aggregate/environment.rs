@@ -14,7 +14,7 @@ use crate::net::request::raw;
 use crate::ops::Op;
 use crate::ops::current_op::{self, Wanted};
 use crate::plan::Scan;
-use crate::query::{Matcher, QueryContext};
+use crate::query::Matcher;
 use crate::server::Shared;
 use crate::storage::collection::Collection;
 use crate::value::view::to_raw;
@@ -142,8 +142,7 @@ impl Environment for OfServer {
         let Some(collection) = self.shared.catalog.get(&Namespace::new(database, collection)) else {
             return Ok(no_documents());
         };
-        let everything = Matcher::parse(&RawDocumentBuf::new(), &QueryContext::new(self.shared.clock.now()))?;
-        let scan = Scan::new(&self.op, collection, Arc::new(everything), None)?;
+        let scan = Scan::new(&self.op, collection, Arc::new(Matcher::all()), None)?;
         Ok(self.reader.documents(scan))
     }
 

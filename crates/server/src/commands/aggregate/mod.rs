@@ -29,8 +29,8 @@ use source::AggregateSource;
 /// `{aggregate: collection | 1, pipeline: [...], cursor: {batchSize}, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["aggregate"],
-    doc: "runs a pipeline over a collection, or over what the server knows of itself",
-    dies_with_client: false,
+    doc: "runs a pipeline over a collection, or over what the server knows of itself; with $out or $merge it \
+          does not end when its client goes away",
     parse: |request, shared| {
         let collation = match request.get("collation").and_then(View::as_document) {
             Some(collation) => Collation::parse(collation)?,
@@ -89,7 +89,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
         Some(_) => return fail(14, "cursor field must be missing or an object"),
     };
     if let Some(View::Document(variables)) = request.get("let") {
-        idl::define_variables(&mut context, variables)?;
+        context.bind_all(&variables.to_document()?)?;
     }
     let allow_disk_use = request.get("allowDiskUse").is_some_and(View::is_true);
     let context = PipelineContext { query: context, database: database.clone(), collection, allow_disk_use };
@@ -102,19 +102,17 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
 }
 
 fn batch_size(cursor: Document) -> Result<Option<usize>> {
-    for (name, value) in &cursor {
-        if name != "batchSize" {
-            return fail(2, format!("cursor object can't contain fields other than batchSize, found: {name}"));
-        }
-        let Some(size) = View::from(value).number().map(|size| size.to_i64_saturating()) else {
-            return fail(14, "cursor.batchSize field must be a number");
-        };
-        return match usize::try_from(size) {
-            Ok(size) => Ok(Some(size)),
-            Err(_) => fail(2, "cursor.batchSize must not be negative"),
-        };
+    if cursor.keys().any(|name| name != "batchSize") {
+        return fail(2, "cursor object can't contain fields other than batchSize");
     }
-    Ok(None)
+    let Some(value) = cursor.get("batchSize") else { return Ok(None) };
+    let Some(size) = View::from(value).number().map(|size| size.to_i64_saturating()) else {
+        return fail(14, "cursor.batchSize field must be a number");
+    };
+    match usize::try_from(size) {
+        Ok(size) => Ok(Some(size)),
+        Err(_) => fail(2, "cursor.batchSize must not be negative"),
+    }
 }
 
 struct Aggregate {
@@ -131,6 +129,10 @@ impl Invocation for Aggregate {
         Some(self.ns.to_string())
     }
 
+    fn writes(&self) -> bool {
+        self.pipeline.output().is_some()
+    }
+
     fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
         Box::pin(async move {
             bump(&run.shared().counters.ops.command);
@@ -141,11 +143,7 @@ impl Invocation for Aggregate {
                     let nothing = bson::raw::RawArrayBuf::new();
                     Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst))
                 }
-                // A pipeline that only reads ends with its client; one that writes goes on (facts/server.md 6.1).
-                None => {
-                    run.op.mark_kill_on_client_disconnect();
-                    self.read(&run).await
-                }
+                None => self.read(&run).await,
             }
         })
     }

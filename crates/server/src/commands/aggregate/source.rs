@@ -35,7 +35,7 @@ impl DocumentSource for AggregateSource {
             return Ok(Step::End);
         }
         match self.documents.next() {
-            Some(document) => Ok(Step::Found(batch::value(&*document?))),
+            Some(document) => Ok(Step::Found(batch::value(&document?))),
             None => {
                 self.over = true;
                 Ok(Step::End)

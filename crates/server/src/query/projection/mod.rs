@@ -1,5 +1,6 @@
 //! Projections: of `find`, and of the stages `$project`, `$addFields`, `$set` and `$unset`.
 
+mod additions;
 mod apply;
 mod parse;
 
@@ -83,7 +84,7 @@ impl Projection {
     /// # Errors
     /// A mongod's error for the fields.
     pub(crate) fn parse_additions(spec: DocView<'_>, context: &QueryContext) -> Result<Self> {
-        parse::parse_additions(spec, context)
+        additions::parse(spec, context)
     }
 
     /// Computes what does not depend on the document.

@@ -3,9 +3,8 @@
 use bson::Document;
 
 use super::{Child, Mode, Projection, Tree, scope_of};
-use crate::aggregate::expression::field_path::check_name;
 use crate::aggregate::expression::{Expression, FieldPath, table};
-use crate::error::{CommandError, Result, fail};
+use crate::error::{Result, fail};
 use crate::query::QueryContext;
 use crate::query::matcher::{Matcher, too_deep};
 use crate::value::{DocView, View, text};
@@ -36,7 +35,7 @@ struct Parser<'c> {
 }
 
 /// Nesting beyond this is refused.
-const MAX_NESTING: usize = 200;
+pub(super) const MAX_NESTING: usize = 200;
 
 /// Parses a projection that includes or excludes.
 pub(super) fn parse(spec: DocView<'_>, context: &QueryContext, policy: Policy) -> Result<Projection> {
@@ -87,7 +86,12 @@ pub(super) fn parse(spec: DocView<'_>, context: &QueryContext, policy: Policy) -
     Ok(finish(mode, tree, parser.late, context))
 }
 
-fn finish(mode: Mode, mut tree: Tree, late: Vec<(Vec<String>, Child)>, context: &QueryContext) -> Projection {
+pub(super) fn finish(
+    mode: Mode,
+    mut tree: Tree,
+    late: Vec<(Vec<String>, Child)>,
+    context: &QueryContext,
+) -> Projection {
     mark_computed(&mut tree);
     Projection { mode, tree, late, slots: context.slots.clone(), globals: context.globals() }
 }
@@ -121,7 +125,7 @@ fn include_path(tree: &mut Tree, path: &[String]) {
 }
 
 /// Adds a node; parts of the path that exist already must be inner nodes.
-fn add(tree: &mut Tree, path: &FieldPath, parts: &[Box<str>], child: Child) -> Result<()> {
+pub(super) fn add(tree: &mut Tree, path: &FieldPath, parts: &[Box<str>], child: Child) -> Result<()> {
     let Some((first, rest)) = parts.split_first() else { return Ok(()) };
     let at = tree.children.iter().position(|(name, _)| **name == **first);
     if rest.is_empty() {
@@ -146,7 +150,7 @@ fn add(tree: &mut Tree, path: &FieldPath, parts: &[Box<str>], child: Child) -> R
 }
 
 /// The inner node at a path, made if it is not there.
-fn inner_at<'t>(tree: &'t mut Tree, path: &FieldPath) -> Result<&'t mut Tree> {
+pub(super) fn inner_at<'t>(tree: &'t mut Tree, path: &FieldPath) -> Result<&'t mut Tree> {
     let exists = {
         let mut at = Some(&*tree);
         for part in path.parts() {
@@ -386,61 +390,4 @@ fn find_slice(operand: View<'_>) -> Result<Child> {
         return fail(31259, format!("$slice limit must be positive, got {limit}"));
     }
     Ok(Child::Slice { skip: Some(skip_number.to_i64_saturating()), limit })
-}
-
-/// Parses the operand of `$addFields`.
-pub(super) fn parse_additions(spec: DocView<'_>, context: &QueryContext) -> Result<Projection> {
-    if too_deep(View::Document(spec), MAX_NESTING) {
-        return fail(15, format!("specification exceeds the nesting limit of {MAX_NESTING}"));
-    }
-    if spec.is_empty() {
-        return fail(40177, "specification must have at least one field");
-    }
-    let mut tree = Tree::default();
-    for (name, value) in spec.iter() {
-        let path = FieldPath::parse(name)?;
-        addition(&mut tree, &path, value, context, true)?;
-    }
-    Ok(finish(Mode::Addition, tree, Vec::new(), context))
-}
-
-fn addition(tree: &mut Tree, path: &FieldPath, value: View<'_>, context: &QueryContext, top: bool) -> Result<()> {
-    let conflict = |error: CommandError| match error.code {
-        31249 | 31250 => {
-            let shown = path.dotted();
-            let text = "specification contains two conflicting paths. Cannot specify both";
-            CommandError::new(40176, format!("{text} '{shown}' and '{shown}'"))
-        }
-        _ => error,
-    };
-    if let View::Document(document) = value {
-        if document.is_empty() {
-            let text = "an empty object is not a valid value. Found empty object at path";
-            return fail(40180, format!("{text} {}", path.dotted()));
-        }
-        let operator = document.iter().next().is_some_and(|(name, _)| name.starts_with('$'));
-        if operator {
-            let count = document.iter().count();
-            if count != 1 {
-                let text = "an expression specification must contain exactly one field, the name of the expression.";
-                let shown = text::document(document);
-                let at = path.dotted();
-                return fail(40181, format!("{text} Found {count} fields in {shown}, while parsing object {at}"));
-            }
-        } else {
-            let inner = inner_at(tree, path).map_err(conflict)?;
-            for (name, value) in document.iter() {
-                if name.contains('.') {
-                    let text = format!("cannot use dotted field name '{name}' in a sub object");
-                    return fail(40183, format!("{text}: {}", text::document(document)));
-                }
-                check_name(name)?;
-                addition(inner, &FieldPath::parse(name)?, value, context, false)?;
-            }
-            return Ok(());
-        }
-    }
-    debug_assert!(top || path.parts().len() == 1);
-    let expression = Expression::operand(value, scope_of(context))?;
-    add(tree, path, path.parts(), Child::Compute(expression)).map_err(conflict)
 }

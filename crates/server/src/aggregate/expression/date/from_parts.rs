@@ -7,9 +7,10 @@ use super::{nullish, optional, shown, to_millis, type_name, zone_argument};
 use crate::aggregate::expression::Expression;
 use crate::aggregate::expression::arithmetic::number;
 use crate::aggregate::expression::lent::Val;
-use crate::aggregate::expression::table::Parameters;
-use crate::aggregate::expression::variables::Frame;
+use crate::aggregate::expression::table::{Operator, Parameters, named};
+use crate::aggregate::expression::variables::{Frame, Scope};
 use crate::error::{Result, fail};
+use crate::value::View;
 use crate::value::number::Number;
 
 const NAMES: [&str; 11] = [
@@ -27,7 +28,7 @@ const NAMES: [&str; 11] = [
 ];
 
 /// The operands of `$dateFromParts`.
-pub(super) static FROM_PARTS: Parameters = Parameters {
+static FROM_PARTS: Parameters = Parameters {
     names: &NAMES,
     required: &[],
     not_object: (40519, "$dateFromParts only supports an object as its argument"),
@@ -42,19 +43,27 @@ pub(super) static TO_PARTS: Parameters = Parameters {
     unknown: (40520, "Unrecognized argument to $dateToParts: {}"),
 };
 
-/// Computes `$dateFromParts`.
-pub(super) fn from_parts(name: &'static str, arguments: &[Option<Expression>], frame: &mut Frame<'_>) -> Result<Val> {
-    let given = |at: usize| matches!(arguments.get(at), Some(Some(_)));
-    let (natural, iso) = (given(0), given(1));
+/// Parses `$dateFromParts`, which mixes neither kind of date with the other.
+pub(super) fn parse_from_parts(operand: View<'_>, scope: &Scope) -> Result<Expression> {
+    static OPERATOR: Operator = named("$dateFromParts", &FROM_PARTS, from_parts);
+    let given = |name: &str| operand.as_document().is_some_and(|document| document.get(name).is_some());
+    let parsed = OPERATOR.parse(operand, scope)?;
+    let (natural, iso) = (given("year"), given("isoWeekYear"));
     if !natural && !iso {
         return fail(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present");
     }
-    if natural && (iso || given(3) || given(5)) {
+    if natural && (iso || given("isoWeek") || given("isoDayOfWeek")) {
         return fail(40489, "$dateFromParts does not allow mixing natural dates with ISO dates");
     }
-    if iso && (given(2) || given(4)) {
+    if iso && (given("month") || given("day")) {
         return fail(40525, "$dateFromParts does not allow mixing ISO dates with natural dates");
     }
+    Ok(parsed)
+}
+
+/// Computes `$dateFromParts`.
+fn from_parts(name: &'static str, arguments: &[Option<Expression>], frame: &mut Frame<'_>) -> Result<Val> {
+    let natural = matches!(arguments.first(), Some(Some(_)));
     let Some(zone) = zone_argument(name, arguments.get(10), frame)? else { return Ok(Some(Bson::Null)) };
     let mut part = |at: usize, default: i64| -> Result<Option<i64>> {
         if !matches!(arguments.get(at), Some(Some(_))) {

@@ -44,7 +44,7 @@ macro_rules! part {
 
 /// The operators of this family.
 pub(crate) const OPERATORS: &[Operator] = &[
-    named("$dateFromParts", &from_parts::FROM_PARTS, from_parts::from_parts),
+    custom("$dateFromParts", from_parts::parse_from_parts),
     named("$dateFromString", &parse::FROM_STRING, parse::from_string),
     named("$dateToParts", &from_parts::TO_PARTS, from_parts::to_parts),
     named("$dateToString", &format::TO_STRING, format::to_string),

@@ -1,0 +1,224 @@
+//! The binary as a user meets it: exit codes, what is printed where, and how it stops.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::Value;
+
+/// How long anything may take: generous, because the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+fn backfire(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_backfire"));
+    command.args(arguments);
+    command
+}
+
+/// Runs to the end: exit code, stdout, stderr.
+fn run(arguments: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = backfire(arguments).output().expect("it starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code().expect("an exit code"), text(stdout), text(stderr))
+}
+
+/// A folder of its own for each test.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+
+#[test]
+fn a_rehearsal_as_predicted_exits_with_0() {
+    let (code, out, err) = run(&["rehearse", "lost-reply", "--scale", "0.1"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.starts_with("lost-reply, every time x 0.1\n\n time "), "{out}");
+    assert!(out.ends_with("\nas predicted\n"), "{out}");
+    assert!(err.contains("the application should end after"), "progress goes to stderr: {err}");
+}
+
+#[test]
+fn quiet_means_no_progress() {
+    let (code, _, err) = run(&["rehearse", "lost-reply", "--scale", "0.1", "--quiet"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_difference_exits_with_1() {
+    let (code, out, _) = run(&["rehearse", "lost-reply", "--app", "true", "--format", "json"]);
+    assert_eq!(code, 1);
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(value["differences"][0], serde_json::json!({ "name": "executions", "predicted": 1, "measured": 0 }));
+}
+
+#[test]
+fn what_cannot_run_exits_with_2_and_says_why() {
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    let (_, text, _) = run(&["rehearse", "--print", "store-inventory"]);
+    fs::write(&file, text.replace("interval_ms", "intervall_ms")).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let nowhere = folder.path().join("no/such/file").display().to_string();
+    let cases: &[(&[&str], &[&str])] = &[
+        (
+            &["rehearse", "retry-lap"],
+            &["there is no scenario 'retry-lap'; did you mean 'retry-lab'?", "store-inventory"],
+        ),
+        (&["rehearse", "--scenario-file", file], &["mine.toml: line ", "intervall_ms", "interval_ms"]),
+        (&["rehearse", "--scenario-file", &nowhere], &["cannot read", "no/such/file"]),
+        (&["rehearse", "--events", &nowhere], &["cannot write", "no/such/file"]),
+        (&["rehearse", "--scale", "0"], &["'0'", "must be from 0.001 to 1000"]),
+        (
+            &["serve", "--bind", "0.0.0.0", "--port", "0"],
+            &["--bind 0.0.0.0 can be reached from other machines", "--allow-remote"],
+        ),
+        (&["serve", "--profile", "3.6"], &["'3.6'", "4.4, 7.0, 8.0"]),
+        (&["serve", "--bind", "127.0.0.1", "--port", "1"], &["cannot listen on 127.0.0.1:1"]),
+    ];
+    for (arguments, parts) in cases {
+        // Root may listen on port 1.
+        if arguments.contains(&"1") && nix::unistd::Uid::effective().is_root() {
+            continue;
+        }
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        for part in *parts {
+            assert!(err.contains(part), "{arguments:?} should say '{part}': {err}");
+        }
+    }
+}
+
+#[test]
+fn what_is_printed_can_be_used() {
+    let (code, list, _) = run(&["rehearse", "--list"]);
+    assert_eq!((code, list.lines().count()), (0, 13));
+    for line in list.lines() {
+        let name = line.split_whitespace().next().expect("a name");
+        let (code, text, _) = run(&["rehearse", "--print", name]);
+        assert_eq!(code, 0);
+        assert!(text.contains(&format!("name = \"{name}\"")), "{text}");
+    }
+}
+
+#[test]
+fn a_scenario_of_ones_own_runs_and_keeps_its_events() {
+    let folder = folder();
+    let (file, events) = (folder.path().join("mine.toml"), folder.path().join("events.jsonl"));
+    let (_, text, _) = run(&["rehearse", "--print", "retry-writes-off"]);
+    fs::write(&file, text.replace("name = \"retry-writes-off\"", "name = \"mine\"")).expect("written");
+    let (file, events) = (file.to_str().expect("UTF-8"), events.to_str().expect("UTF-8"));
+    let arguments = ["rehearse", "--scenario-file", file, "--scale", "0.01", "--events", events, "--format", "json"];
+    let (code, out, err) = run(&arguments);
+    assert_eq!(code, 0, "{out}{err}");
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&value["scenario"], &value["measured"]["copies"]), (&Value::from("mine"), &Value::from(4)));
+    let kept = fs::read_to_string(events).expect("kept");
+    let kept: Vec<Value> = kept.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let sends = kept.iter().filter(|event| event["event"] == "send").count();
+    assert_eq!(sends, 4, "{kept:?}");
+    assert!(kept.iter().all(|event| event["at_ms"].is_u64() && event["side"].is_string()));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    let mut child = backfire(&["rehearse", "--list"]).stdout(Stdio::piped()).spawn().expect("it starts");
+    drop(child.stdout.take());
+    assert!(child.wait().expect("it ends").success());
+}
+
+/// A running server; killed when the test is over.
+struct Server {
+    child: Child,
+    uri: String,
+}
+
+impl Server {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child =
+            backfire(&["serve", "--port", "0"]).args(arguments).stdout(Stdio::piped()).spawn().expect("starts");
+        let mut uri = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut uri).expect("a line");
+        Self { child, uri: uri.trim_end().to_owned() }
+    }
+
+    fn address(&self) -> &str {
+        self.uri.trim_start_matches("mongodb://").split('/').next().expect("an address")
+    }
+
+    /// Sends a signal and waits for the end.
+    fn stop(mut self, signal: Signal) -> Option<i32> {
+        kill(Pid::from_raw(self.child.id() as i32), signal).expect("sent");
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("waited") {
+                return status.code();
+            }
+            assert!(began.elapsed() < PATIENCE, "it does not stop");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `{ping: 1}` on `admin`, and whether a reply came.
+fn ping(address: &str) -> bool {
+    let body = bson::doc! { "ping": 1, "$db": "admin" }.to_vec().expect("encodes");
+    let mut message = Vec::new();
+    for field in [(16 + 5 + body.len()) as i32, 1, 0, 2013, 0] {
+        message.extend(field.to_le_bytes());
+    }
+    message.push(0);
+    message.extend(body);
+    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    stream.set_read_timeout(Some(PATIENCE)).expect("set");
+    stream.write_all(&message).expect("written");
+    let mut reply = [0; 16];
+    stream.read_exact(&mut reply).is_ok()
+}
+
+#[test]
+fn serve_prints_its_connection_string_and_stops_when_told() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let server = Server::start(&[]);
+        assert!(
+            server.uri.starts_with("mongodb://127.0.0.1:") && server.uri.ends_with("/?replicaSet=rs0"),
+            "{}",
+            server.uri
+        );
+        assert!(ping(server.address()));
+        assert_eq!(server.stop(signal), Some(0), "{signal}");
+    }
+    let server = Server::start(&["--standalone", "--profile", "8.0"]);
+    assert!(server.uri.ends_with('/'), "{}", server.uri);
+}
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let server = Server::start(&[]);
+    let port = server.address().split(':').nth(1).expect("a port");
+    let (code, out, err) = run(&["serve", "--port", port]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains(&format!("cannot listen on 127.0.0.1:{port}: ")), "{err}");
+}
+
+#[test]
+fn a_program_is_given_what_it_needs_and_ended_with_all_it_started() {
+    let folder = folder();
+    let file = folder.path().join("seen");
+    let script = format!("echo \"$BACKFIRE_URI $BACKFIRE_NAMESPACE\" > {}; sleep 1000 & sleep 1000", file.display());
+    let (code, out, err) = run(&["rehearse", "--app", &script, "--app-timeout", "1", "--scale", "0.1"]);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains("its time was over"), "{err}");
+    let seen = fs::read_to_string(file).expect("the program ran");
+    assert!(seen.contains("socketTimeoutMS=500") && seen.contains("appName=retry-lab"), "{seen}");
+    assert!(seen.trim_end().ends_with("test.retry_lab"), "{seen}");
+}

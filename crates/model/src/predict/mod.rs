@@ -1,0 +1,261 @@
+//! The prediction: from what decides to what will be counted, in closed form.
+//!
+//! Source of the rules: facts/client.md A2, A6, A7, D1, F1 to F6; facts/server.md 1.2, 2.4, 3.2, 4.2, 7.1, 7.2. The prediction
+//! walks from one point of time to the next at which something must happen; it runs no server and no driver, and a run of the
+//! real parts is its test (`tests/prediction.rs`).
+
+mod server;
+mod walk;
+
+use serde::{Deserialize, Serialize};
+
+use crate::counts::{Counts, Extras};
+use walk::Walk;
+
+/// What decides how often a logical write is sent and copied.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// `socketTimeoutMS`; `None` waits for ever.
+    pub socket_timeout_ms: Option<u64>,
+    /// `timeoutMS`; `None`: not set.
+    pub timeout_ms: Option<u64>,
+    /// Whether the driver resends the command after a network error: `retryWrites` is on and the command is one that can
+    /// be resent.
+    pub resends: bool,
+    /// `maxTimeMS` of each write.
+    pub max_time_ms: Option<u64>,
+    /// The waits between executions; their number plus one is the number of executions.
+    pub waits_ms: Vec<u64>,
+    /// Whether the waits start over when the error is of another class than the one before (Spring Kafka from 2.9 on; D1).
+    pub resets_on_exception_change: bool,
+    /// What keeps the server from finishing.
+    pub stall: Stall,
+    /// How many writes may be in the engine at once.
+    pub write_tickets: u64,
+    /// A wait for a ticket looks for its deadline once per this time.
+    pub ticket_slice_ms: u64,
+    /// Whether time in a fail point counts against `maxTimeMS` (servers newer than 4.4).
+    pub deadline_counts_fail_point: bool,
+    /// The client closes its connections this long after the first send, and does nothing more.
+    pub hang_up_after_ms: Option<u64>,
+    /// How many reads are held at the server when the client hangs up.
+    pub held_reads: u64,
+    /// What one execution of the write leaves behind.
+    pub effect: Effect,
+    /// How many documents are there before.
+    pub seeded: u64,
+}
+
+impl Plan {
+    /// `timeoutMS`, if it is set and limits anything.
+    fn operation_timeout_ms(&self) -> Option<u64> {
+        self.timeout_ms.filter(|timeout_ms| *timeout_ms > 0)
+    }
+
+    /// How long the client waits for one reply. `timeoutMS` overrides `socketTimeoutMS`, also when it is 0 (A7).
+    fn patience_ms(&self) -> Option<u64> {
+        match self.timeout_ms {
+            Some(_) => self.operation_timeout_ms(),
+            None => self.socket_timeout_ms.filter(|timeout_ms| *timeout_ms > 0),
+        }
+    }
+
+    /// The `maxTimeMS` that reaches the server: `timeoutMS` replaces the user's own (A7).
+    fn deadline_ms(&self) -> Option<u64> {
+        self.operation_timeout_ms().or(self.max_time_ms)
+    }
+}
+
+/// What one execution of the write leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Effect {
+    /// New documents, with `_id`s of their own each time.
+    NewDocuments(u64),
+    /// The same document, however often: an upsert by `_id`.
+    SameDocument,
+    /// No document more: an update or a delete that leaves the number as it is.
+    NoDocument,
+}
+
+/// What keeps the server from finishing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Stall {
+    /// Nothing.
+    None,
+    /// `failCommand` with `blockConnection`: a command is held before its session is checked out, then executed.
+    FailCommand {
+        /// How long each is held.
+        hold_ms: u64,
+        /// How many are held.
+        times: u64,
+    },
+    /// The engine stands still and is deaf to interrupts, until the application has finished.
+    Engine,
+    /// A place that checks for interrupts stands still, until the application has finished.
+    Interruptible,
+    /// The write commits and the connection is closed instead of a reply.
+    LostReply {
+        /// How many replies are lost.
+        times: u64,
+    },
+}
+
+/// A driver looks at a server at most this often (`minHeartbeatFrequencyMS` of the SDAM specification).
+pub const MIN_HEARTBEAT_MS: u64 = 500;
+
+/// Why there is no prediction.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unpredictable {
+    /// Nothing ends the wait of the client.
+    #[error(
+        "the client would wait for ever: neither socketTimeoutMS nor timeoutMS is set, and the stall ends only after the client"
+    )]
+    WaitsForEver,
+    /// The connection broke shortly before `timeoutMS` ran out.
+    #[error(
+        "a connection breaks {0} ms before timeoutMS runs out: whether the driver sends once more depends on when it last \
+         looked at the server, which it does at most every {MIN_HEARTBEAT_MS} ms"
+    )]
+    TooTight(u64),
+    /// The error handler never gives up.
+    #[error(
+        "the retries do not end: after {0} executions the class of the error still changes, and each change starts the \
+         back-off over"
+    )]
+    NeverGivesUp(u64),
+}
+
+/// What the settings promise.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Prediction {
+    /// The seven counts.
+    pub counts: Counts,
+    /// The other numbers, where they can be said.
+    pub extras: Extras,
+    /// When the last execution ends, in milliseconds after the first began.
+    pub application_ends_ms: u64,
+}
+
+/// Predicts one logical write.
+///
+/// # Errors
+/// When the client would wait for ever.
+pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
+    let mut walk = Walk::new(plan);
+    walk.go()?;
+    Ok(walk.prediction())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `socketTimeoutMS` 30 s, `retryWrites`, `FixedBackOff(0, 3)`, an insert, the engine stalled.
+    fn plan() -> Plan {
+        Plan {
+            socket_timeout_ms: Some(30_000),
+            timeout_ms: None,
+            resends: true,
+            max_time_ms: None,
+            waits_ms: vec![0; 3],
+            resets_on_exception_change: true,
+            stall: Stall::Engine,
+            write_tickets: 128,
+            ticket_slice_ms: 500,
+            deadline_counts_fail_point: false,
+            hang_up_after_ms: None,
+            held_reads: 0,
+            effect: Effect::NewDocuments(1),
+            seeded: 0,
+        }
+    }
+
+    /// (executions, sends, resends, copies, most copies at once, waiting resends, documents).
+    fn check(plan: &Plan, expected: [u64; 7]) -> Prediction {
+        let prediction = predict(plan).unwrap();
+        assert_eq!(prediction.counts.rows().map(|row| row.2), expected, "{plan:?}");
+        prediction
+    }
+
+    #[test]
+    fn the_published_numbers_come_out() {
+        let inventory = check(&Plan { effect: Effect::NewDocuments(2), ..plan() }, [4, 8, 4, 4, 4, 4, 8]);
+        assert_eq!(inventory.application_ends_ms, 240_000);
+        let held = Stall::FailCommand { hold_ms: 60_000, times: 8 };
+        let lab = check(&Plan { socket_timeout_ms: Some(5_000), stall: held, ..plan() }, [4, 8, 4, 4, 4, 0, 4]);
+        assert_eq!(lab.application_ends_ms, 40_000);
+        check(&Plan { waits_ms: vec![0; 9], ..plan() }, [10, 20, 10, 10, 10, 10, 10]);
+    }
+
+    #[test]
+    fn retry_writes_off_halves_the_sends_and_leaves_the_copies() {
+        check(&Plan { resends: false, ..plan() }, [4, 4, 0, 4, 4, 0, 4]);
+    }
+
+    #[test]
+    fn a_deadline_below_the_socket_timeout_helps_only_where_interrupts_are_checked() {
+        let max_time_ms = Some(20_000);
+        let helped = check(&Plan { max_time_ms, stall: Stall::Interruptible, ..plan() }, [4, 4, 0, 4, 1, 0, 0]);
+        assert_eq!((helped.application_ends_ms, helped.extras.ended_at_deadline), (80_000, Some(4)));
+        let deaf = check(&Plan { max_time_ms, ..plan() }, [4, 8, 4, 4, 4, 0, 4]);
+        assert_eq!((deaf.application_ends_ms, deaf.extras.ended_at_deadline), (200_000, Some(4)));
+    }
+
+    #[test]
+    fn copies_beyond_the_tickets_leave_at_their_deadline() {
+        let plan = Plan { max_time_ms: Some(20_000), write_tickets: 5, waits_ms: vec![0; 7], ..plan() };
+        let prediction = check(&plan, [8, 13, 5, 8, 6, 0, 5]);
+        assert_eq!(prediction.extras.ended_at_deadline, Some(5 + 3));
+    }
+
+    #[test]
+    fn a_resend_that_is_not_held_makes_the_original_the_replay() {
+        let stall = Stall::FailCommand { hold_ms: 60_000, times: 1 };
+        let prediction = check(&Plan { stall, ..plan() }, [1, 2, 1, 1, 1, 0, 1]);
+        assert_eq!(prediction.extras.answered_from_history, Some(1));
+    }
+
+    #[test]
+    fn an_upsert_leaves_one_document_and_an_older_copy_may_write_last() {
+        let effect = Effect::SameDocument;
+        let together = check(&Plan { effect, ..plan() }, [4, 8, 4, 4, 4, 4, 1]);
+        assert_eq!(together.extras.late_copies, None);
+        let stall = Stall::FailCommand { hold_ms: 90_000, times: 2 };
+        let late = check(&Plan { effect, stall, ..plan() }, [2, 3, 1, 2, 2, 0, 1]);
+        assert_eq!(late.extras.late_copies, Some(1));
+    }
+
+    #[test]
+    fn a_lost_reply_is_answered_from_history() {
+        let plan = Plan { stall: Stall::LostReply { times: 1 }, ..plan() };
+        assert_eq!(check(&plan, [1, 2, 1, 1, 1, 0, 1]).extras.answered_from_history, Some(1));
+        // The fail point is about numbered writes only.
+        check(&Plan { resends: false, ..plan }, [1, 1, 0, 1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn timeout_ms_sends_once_per_execution() {
+        let plan = Plan { timeout_ms: Some(3_000), ..plan() };
+        check(&plan, [4, 4, 0, 4, 4, 0, 4]);
+        check(&Plan { stall: Stall::Interruptible, ..plan }, [4, 4, 0, 4, 1, 0, 0]);
+    }
+
+    #[test]
+    fn a_client_that_hangs_up_ends_reads_and_not_the_write() {
+        let prediction = check(&Plan { hang_up_after_ms: Some(2_000), held_reads: 1, ..plan() }, [1, 1, 0, 1, 1, 0, 1]);
+        assert_eq!(prediction.extras.reads_ended_with_client, Some(1));
+    }
+
+    #[test]
+    fn waits_spread_copies_that_end_by_themselves() {
+        let stall = Stall::FailCommand { hold_ms: 12_000, times: u64::MAX };
+        let spread = Plan { socket_timeout_ms: Some(5_000), waits_ms: vec![10_000; 3], stall, ..plan() };
+        check(&spread, [4, 8, 4, 4, 1, 0, 4]);
+    }
+
+    #[test]
+    fn a_client_without_any_timeout_waits_for_ever() {
+        assert_eq!(predict(&Plan { socket_timeout_ms: None, ..plan() }), Err(Unpredictable::WaitsForEver));
+    }
+}

@@ -1,0 +1,432 @@
+//! What becomes of operations at a server that stands still: sessions, tickets, conflicts, deadlines, and the one moment
+//! at which the stall ends.
+//!
+//! Everything here takes place at points of time that follow from the settings. Two things at the same instant happen in
+//! the order in which they were set in motion.
+
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, VecDeque};
+
+use super::{Effect, Plan, Stall};
+
+/// How an operation ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// It wrote, or changed nothing, and answered.
+    Done,
+    /// It was answered from the retry history.
+    Replayed,
+    /// `MaxTimeMSExpired`.
+    Expired,
+    /// It wrote, and the connection was closed instead of a reply.
+    ReplyLost,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// A fail point holds it, before its session.
+    Held,
+    /// Another operation of the same copy has the session.
+    Session,
+    Ticket,
+    /// At a place that checks for interrupts, with a ticket.
+    Stalled,
+    /// In the engine, deaf, with a ticket.
+    Deaf,
+    /// Another operation has written the same document and has not committed; without a ticket between two tries.
+    Conflict,
+    /// The same for the insert of an upsert, which keeps its ticket and is deaf.
+    DeafConflict,
+    /// The document of an upsert turned out to be there: it begins anew.
+    Again,
+    Over,
+}
+
+#[derive(Debug)]
+pub(super) struct Op {
+    pub(super) copy: usize,
+    arrived_ms: u64,
+    deadline_ms: Option<u64>,
+    phase: Phase,
+    /// When the present phase began.
+    since_ms: u64,
+    has_ticket: bool,
+    has_session: bool,
+    /// Times at which it was at work or waited for anything but its session.
+    active_ms: Vec<(u64, u64)>,
+}
+
+/// A copy: what the server knows of one (`lsid`, `txnNumber`).
+#[derive(Debug, Default)]
+pub(super) struct Copy {
+    /// The operation that has the session.
+    holder: Option<usize>,
+    waiting: VecDeque<usize>,
+    /// Whether an operation of it ever began its statements.
+    pub(super) executed: bool,
+    /// When it first wrote.
+    pub(super) wrote_ms: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    HoldOver,
+    /// A place that is interrupted at the deadline itself.
+    Deadline,
+    /// A place that looks for its deadline now.
+    Look,
+}
+
+/// The server.
+#[derive(Debug)]
+pub(super) struct Server<'p> {
+    plan: &'p Plan,
+    pub(super) now_ms: u64,
+    pub(super) ops: Vec<Op>,
+    pub(super) copies: Vec<Copy>,
+    due: BinaryHeap<Reverse<(u64, u64, usize, Due)>>,
+    next_due: u64,
+    free_tickets: u64,
+    ticket_queue: VecDeque<usize>,
+    /// Who has written the one document and has not committed.
+    writer: Option<usize>,
+    stalls: bool,
+    /// Commands that `failCommand` has caught.
+    caught: u64,
+    /// Replies that were lost.
+    lost: u64,
+    /// What ended, in order, and has not been looked at by the client.
+    pub(super) ended: VecDeque<(usize, Ended)>,
+    pub(super) answered_from_history: u64,
+    pub(super) ended_at_deadline: u64,
+}
+
+/// How long the `attempt`-th conflict in a row is slept off (facts/server.md 7.2).
+fn conflict_sleep_ms(attempt: u64) -> u64 {
+    match attempt {
+        0..4 => 0,
+        4..10 => 1,
+        10..100 => 5,
+        100..200 => 10,
+        _ => 100,
+    }
+}
+
+/// The first time at or after `from_ms` at which a conflict loop that began at `since_ms` tries again, and how many
+/// conflicts it has met by then.
+fn next_try(since_ms: u64, from_ms: u64) -> (u64, u64) {
+    let (mut at_ms, mut attempt) = (since_ms, 0);
+    while at_ms < from_ms {
+        // Far out all steps are alike.
+        let steps = if attempt >= 200 { ((from_ms - at_ms) / 100).max(1) } else { 1 };
+        at_ms += steps * conflict_sleep_ms(attempt);
+        attempt += steps;
+    }
+    (at_ms, attempt)
+}
+
+impl<'p> Server<'p> {
+    pub(super) fn new(plan: &'p Plan) -> Self {
+        Self {
+            plan,
+            now_ms: 0,
+            ops: Vec::new(),
+            copies: Vec::new(),
+            due: BinaryHeap::new(),
+            next_due: 0,
+            free_tickets: plan.write_tickets,
+            ticket_queue: VecDeque::new(),
+            writer: None,
+            stalls: matches!(plan.stall, Stall::Engine | Stall::Interruptible),
+            caught: 0,
+            lost: 0,
+            ended: VecDeque::new(),
+            answered_from_history: 0,
+            ended_at_deadline: 0,
+        }
+    }
+
+    fn schedule(&mut self, at_ms: u64, op: usize, due: Due) {
+        self.due.push(Reverse((at_ms, self.next_due, op, due)));
+        self.next_due += 1;
+    }
+
+    /// When something happens next by itself.
+    pub(super) fn next_ms(&self) -> Option<u64> {
+        self.due.peek().map(|Reverse((at_ms, ..))| *at_ms)
+    }
+
+    /// Lets the one thing happen that is due next.
+    pub(super) fn step(&mut self) {
+        let Some(Reverse((at_ms, _, op, due))) = self.due.pop() else { return };
+        self.now_ms = self.now_ms.max(at_ms);
+        match (due, self.ops[op].phase) {
+            (Due::HoldOver, Phase::Held) => self.after_fail_point(op),
+            (Due::Deadline, Phase::Session | Phase::Stalled) if self.is_expired(op) => self.expire(op),
+            (Due::Look, Phase::Ticket) if self.is_expired(op) => self.expire(op),
+            (Due::Look, Phase::Conflict) if self.is_expired(op) => self.expire(op),
+            (Due::Look, Phase::Conflict) if self.writer.is_none() => self.commit(op),
+            (Due::Look, Phase::DeafConflict) if self.writer.is_none() => self.begin_anew(op),
+            (Due::Look, Phase::Again) if self.is_expired(op) => self.expire(op),
+            (Due::Look, Phase::Again) => self.commit(op),
+            // What it was due for is over.
+            _ => {}
+        }
+    }
+
+    fn is_expired(&self, op: usize) -> bool {
+        self.ops[op].deadline_ms.is_some_and(|deadline_ms| deadline_ms <= self.now_ms)
+    }
+
+    fn enter(&mut self, op: usize, phase: Phase) {
+        let was_active = !matches!(self.ops[op].phase, Phase::Session | Phase::Over);
+        let since_ms = self.ops[op].since_ms;
+        if was_active && self.now_ms > since_ms {
+            self.ops[op].active_ms.push((since_ms, self.now_ms));
+        }
+        self.ops[op].phase = phase;
+        self.ops[op].since_ms = self.now_ms;
+    }
+
+    /// An operation of `copy` arrives.
+    pub(super) fn arrive(&mut self, copy: usize) -> usize {
+        let op = self.ops.len();
+        self.ops.push(Op {
+            copy,
+            arrived_ms: self.now_ms,
+            deadline_ms: None,
+            phase: Phase::Held,
+            since_ms: self.now_ms,
+            has_ticket: false,
+            has_session: false,
+            active_ms: Vec::new(),
+        });
+        match self.plan.stall {
+            // A mode of zero times still catches one.
+            Stall::FailCommand { hold_ms, times } if self.caught < times.max(1) => {
+                self.caught += 1;
+                self.schedule(self.now_ms + hold_ms, op, Due::HoldOver);
+            }
+            _ => self.after_fail_point(op),
+        }
+        op
+    }
+
+    fn after_fail_point(&mut self, op: usize) {
+        let from_ms = if self.plan.deadline_counts_fail_point { self.ops[op].arrived_ms } else { self.now_ms };
+        self.ops[op].deadline_ms = self.plan.deadline_ms().map(|deadline_ms| from_ms + deadline_ms);
+        if self.is_expired(op) {
+            return self.expire(op);
+        }
+        let copy = self.ops[op].copy;
+        if !self.plan.resends {
+            // Without a number there is no session to wait for and no history.
+            self.copies[copy].executed = true;
+            return self.take_ticket(op);
+        }
+        if self.copies[copy].holder.is_some() {
+            self.enter(op, Phase::Session);
+            self.copies[copy].waiting.push_back(op);
+            self.schedule_deadline(op, Due::Deadline);
+        } else {
+            self.begin(op);
+        }
+    }
+
+    fn schedule_deadline(&mut self, op: usize, due: Due) {
+        if let Some(deadline_ms) = self.ops[op].deadline_ms {
+            self.schedule(deadline_ms, op, due);
+        }
+    }
+
+    /// It has its session.
+    fn begin(&mut self, op: usize) {
+        let copy = self.ops[op].copy;
+        self.copies[copy].holder = Some(op);
+        self.copies[copy].executed = true;
+        self.ops[op].has_session = true;
+        if self.copies[copy].wrote_ms.is_some() {
+            self.answered_from_history += 1;
+            self.over(op, Ended::Replayed);
+        } else {
+            self.take_ticket(op);
+        }
+    }
+
+    fn take_ticket(&mut self, op: usize) {
+        if self.free_tickets > 0 {
+            self.free_tickets -= 1;
+            self.ops[op].has_ticket = true;
+            return self.work(op);
+        }
+        self.enter(op, Phase::Ticket);
+        self.ticket_queue.push_back(op);
+        if let Some(deadline_ms) = self.ops[op].deadline_ms {
+            // It sleeps in slices and looks for its deadline in between.
+            let slices = (deadline_ms - self.now_ms).div_ceil(self.plan.ticket_slice_ms).max(1);
+            self.schedule(self.now_ms + slices * self.plan.ticket_slice_ms, op, Due::Look);
+        }
+    }
+
+    /// It has its ticket.
+    fn work(&mut self, op: usize) {
+        if self.is_expired(op) {
+            return self.expire(op);
+        }
+        match self.plan.stall {
+            Stall::Interruptible if self.stalls => {
+                self.enter(op, Phase::Stalled);
+                self.schedule_deadline(op, Due::Deadline);
+            }
+            Stall::Engine if self.stalls => match (self.plan.effect, self.writer) {
+                (Effect::NewDocuments(_), _) => self.enter(op, Phase::Deaf),
+                (Effect::SameDocument | Effect::NoDocument, None) => {
+                    self.writer = Some(op);
+                    self.enter(op, Phase::Deaf);
+                }
+                (Effect::SameDocument, Some(_)) => self.enter(op, Phase::DeafConflict),
+                (Effect::NoDocument, Some(_)) => {
+                    self.enter(op, Phase::Conflict);
+                    self.give_ticket_back(op);
+                    if let Some(deadline_ms) = self.ops[op].deadline_ms {
+                        let (look_ms, _) = next_try(self.now_ms, deadline_ms);
+                        self.schedule(look_ms, op, Due::Look);
+                    }
+                }
+            },
+            _ => self.commit(op),
+        }
+    }
+
+    /// The insert of an upsert met the document of another: it tries again from the beginning, after one more sleep.
+    fn begin_anew(&mut self, op: usize) {
+        let (_, attempt) = next_try(self.ops[op].since_ms, self.now_ms);
+        self.give_ticket_back(op);
+        self.enter(op, Phase::Again);
+        self.schedule(self.now_ms + conflict_sleep_ms(attempt), op, Due::Look);
+    }
+
+    fn commit(&mut self, op: usize) {
+        let copy = self.ops[op].copy;
+        let wrote_ms = &mut self.copies[copy].wrote_ms;
+        *wrote_ms = wrote_ms.or(Some(self.now_ms));
+        let lost = matches!(self.plan.stall, Stall::LostReply { times } if self.lost < times) && self.plan.resends;
+        self.lost += u64::from(lost);
+        self.over(op, if lost { Ended::ReplyLost } else { Ended::Done });
+    }
+
+    fn expire(&mut self, op: usize) {
+        self.ended_at_deadline += 1;
+        self.over(op, Ended::Expired);
+    }
+
+    fn over(&mut self, op: usize, how: Ended) {
+        self.enter(op, Phase::Over);
+        self.ended.push_back((op, how));
+        self.ticket_queue.retain(|waiting| *waiting != op);
+        if self.writer == Some(op) {
+            self.writer = None;
+        }
+        self.give_ticket_back(op);
+        let copy = self.ops[op].copy;
+        if self.ops[op].has_session {
+            self.copies[copy].holder = None;
+            if let Some(next) = self.copies[copy].waiting.pop_front() {
+                self.enter(next, Phase::Ticket);
+                self.begin(next);
+            }
+        } else {
+            self.copies[copy].waiting.retain(|waiting| *waiting != op);
+        }
+    }
+
+    fn give_ticket_back(&mut self, op: usize) {
+        if !std::mem::take(&mut self.ops[op].has_ticket) {
+            return;
+        }
+        match self.ticket_queue.pop_front() {
+            Some(next) => {
+                self.ops[next].has_ticket = true;
+                self.work(next);
+            }
+            None => self.free_tickets += 1,
+        }
+    }
+
+    /// Resends that wait for the session that their original holds.
+    pub(super) fn waiting_resends(&self) -> u64 {
+        self.copies.iter().filter(|copy| copy.holder.is_some()).map(|copy| copy.waiting.len() as u64).sum()
+    }
+
+    /// The stall ends: what stands still goes on.
+    pub(super) fn release(&mut self) {
+        self.stalls = false;
+        let standing: Vec<_> =
+            (0..self.ops.len()).filter(|op| matches!(self.ops[*op].phase, Phase::Stalled | Phase::Deaf)).collect();
+        for op in standing {
+            match self.ops[op].phase {
+                // The deadline of a write that was deaf is not asked for again.
+                Phase::Stalled if self.is_expired(op) => self.expire(op),
+                _ => self.commit(op),
+            }
+        }
+        let trying: Vec<_> = (0..self.ops.len())
+            .filter(|op| matches!(self.ops[*op].phase, Phase::Conflict | Phase::DeafConflict))
+            .collect();
+        for op in trying {
+            let (look_ms, _) = next_try(self.ops[op].since_ms, self.now_ms);
+            self.schedule(look_ms, op, Due::Look);
+        }
+    }
+
+    /// Whether every operation has ended.
+    pub(super) fn is_idle(&self) -> bool {
+        self.ops.iter().all(|op| op.phase == Phase::Over)
+    }
+
+    /// The most copies that were active at one instant. It is reached when an operation becomes active.
+    pub(super) fn most_copies_at_once(&self) -> u64 {
+        let mut spans: Vec<(u64, u64, usize)> = Vec::new();
+        for op in &self.ops {
+            // An operation that took no time was there for an instant.
+            spans.extend(op.active_ms.iter().map(|(from_ms, to_ms)| (*from_ms, *to_ms, op.copy)));
+            if op.active_ms.is_empty() {
+                spans.push((op.arrived_ms, op.arrived_ms, op.copy));
+            }
+        }
+        let at = |instant_ms: u64, copy: usize| {
+            let mut there: Vec<_> = spans
+                .iter()
+                .filter(|(from_ms, to_ms, _)| *from_ms <= instant_ms && instant_ms < *to_ms)
+                .map(|(.., copy)| *copy)
+                .chain([copy])
+                .collect();
+            there.sort_unstable();
+            there.dedup();
+            there.len() as u64
+        };
+        spans.iter().map(|(from_ms, _, copy)| at(*from_ms, *copy)).max().unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_conflict_loop_tries_less_and_less_often() {
+        for (from_ms, expected) in [
+            (0, (0, 0)),
+            (1, (1, 5)),
+            (6, (6, 10)),
+            (7, (11, 11)),
+            (456, (456, 100)),
+            (460, (466, 101)),
+            (1456, (1456, 200)),
+            (1457, (1556, 201)),
+            (20_004, (20_056, 386)),
+        ] {
+            assert_eq!(next_try(0, from_ms), expected, "from {from_ms}");
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The reference pages say what the tables say. `UPDATE_DOCS=1 cargo test -p backfire-tests --test docs` writes them.
+
+use std::fs;
+use std::path::PathBuf;
+
+use backfire_model::connection_string::reference_markdown;
+use backfire_model::scenario::Scenario;
+use backfire_server::reference;
+
+/// Compares a page below `docs/` with what was generated, or writes it.
+fn page(name: &str, generated: &str) {
+    let path = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs")).join(name);
+    if std::env::var_os("UPDATE_DOCS").is_some() {
+        fs::write(&path, generated).expect("the page can be written");
+    }
+    let found = fs::read_to_string(&path).unwrap_or_default();
+    assert!(found == generated, "docs/{name} is not what the tables say; run with UPDATE_DOCS=1");
+}
+
+#[test]
+fn pages_are_in_step_with_the_tables() {
+    page("reference/commands.md", &reference::commands_markdown());
+    page("reference/parameters.md", &reference::parameters_markdown());
+    page("reference/fail-points.md", &reference::fail_points_markdown());
+    page("reference/connection-string.md", &reference_markdown());
+    page("reference/scenarios.md", &Scenario::built_in_markdown());
+}

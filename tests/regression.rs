@@ -1,0 +1,487 @@
+//! Public reports as tests: each names where it came from. The letter and number are those of the collection the cases
+//! were taken from; what is asserted is the right behaviour, not the reported one.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
+
+use backfire_driver::events::{CommandEvent, Event};
+use backfire_server::failpoints::Mode;
+use backfire_server::failpoints::table::FAIL_COMMAND;
+
+use backfire_server::profile::{PROFILES, V4_4, V7_0, V8_0};
+use backfire_tests::lab::{numbered, with};
+use backfire_tests::{Lab, Wire};
+use backfire_wire::{FrameDecoder, OpCode};
+use bson::{Bson, Document, doc};
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+fn insert(id: impl Into<Bson>) -> Document {
+    doc! { "insert": "c", "documents": [{ "_id": id.into() }] }
+}
+
+fn code(reply: &Document) -> Option<i32> {
+    reply.get_i32("code").ok()
+}
+
+/// `n`, or -1 without one.
+fn n(reply: &Document) -> i32 {
+    reply.get_i32("n").unwrap_or(-1)
+}
+
+fn text(reply: &Document) -> &str {
+    reply.get_str("errmsg").unwrap_or("no errmsg")
+}
+
+/// Sends a command and lets the server take it up.
+async fn start(lab: &Lab, db: &str, command: Document) -> Wire {
+    let mut wire = lab.connect();
+    wire.send(db, command, &[]).await;
+    sleep(Duration::from_millis(1)).await;
+    wire
+}
+
+/// R1, https://github.com/mongodb-js/mongodb-mcp-server/issues/1432: a layer above issues an insert again after its own
+/// timeout, each time as a new write. Twelve documents, and up to seven copies at once.
+#[tokio::test(start_paused = true)]
+async fn r1_a_call_that_is_issued_again_is_another_write() {
+    let lab = Lab::new();
+    lab.fail_point("stallInterruptible", "alwaysOn", doc! { "blockTimeMS": 2000, "namespace": "test.c" }).await;
+    for call in 0..12 {
+        let body = doc! { "insert": "c", "documents": [{ "body": "the same" }] };
+        let wire = start(&lab, "test", with(body, numbered(call, 1))).await;
+        sleep(Duration::from_millis(249)).await;
+        drop(wire);
+        sleep(Duration::from_millis(50)).await;
+    }
+    sleep(Duration::from_secs(10)).await;
+    let counts = lab.ledger().counts(0, 0);
+    assert_eq!((counts.sends, counts.resends, counts.copies, counts.overlapping_copies_max), (12, 0, 12, 7));
+    assert_eq!(lab.count(doc! { "body": "the same" }).await, 12);
+}
+
+/// R2, https://github.com/spring-projects/spring-data-examples/issues/560: a bulk that was half applied is sent again
+/// under a new number. An ordered one stops at its own earlier document and the rest never arrives.
+#[tokio::test(start_paused = true)]
+async fn r2_a_half_applied_bulk_sent_anew() {
+    for (ordered, inserted, errors, total) in [(true, 0, 1, 2), (false, 1, 2, 3)] {
+        let lab = Lab::new();
+        lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }] }).await;
+        let again = doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }, { "_id": 3 }], "ordered": ordered };
+        let reply = lab.ok("test", with(again, numbered(1, 2))).await;
+        assert_eq!(n(&reply), inserted);
+        let found = reply.get_array("writeErrors").expect("writeErrors");
+        assert!(found.iter().all(|error| error.as_document().and_then(code) == Some(11000)), "{reply}");
+        assert_eq!((found.len(), lab.count(doc! {}).await), (errors, total), "ordered: {ordered}");
+    }
+}
+
+/// R3, https://github.com/sboesebeck/morphium/issues/359: the reply is lost after the write was applied. The resend finds
+/// it in the history: no E11000, and `$inc` counts once.
+#[tokio::test(start_paused = true)]
+async fn r3_a_lost_reply_is_no_failure() {
+    let lab = Lab::of(&V7_0);
+    lab.ok("test", insert(0)).await;
+    let update = doc! { "update": "c", "updates": [{ "q": { "_id": 0 }, "u": { "$inc": { "n": 1 } } }] };
+    for (number, command) in [(1, insert(1)), (2, update)] {
+        let command = with(command, numbered(1, number));
+        lab.fail_point("onPrimaryTransactionalWrite", doc! { "times": 1 }, doc! {}).await;
+        let mut wire = start(&lab, "test", command.clone()).await;
+        assert_eq!(wire.reply().await, None, "the reply is lost");
+        let reply = lab.ok("test", command).await;
+        assert_eq!(n(&reply), 1, "{reply}");
+        assert_eq!(reply.get_array("retriedStmtIds").expect("says so"), &[Bson::Int32(0)]);
+    }
+    assert_eq!(lab.count(doc! { "n": 1 }).await, 1);
+}
+
+/// R4, https://github.com/sboesebeck/morphium/issues/293: a history that has grown beyond its limit. A retry of what was
+/// forgotten is refused while the session lives, and executed once it has expired. Both are counted.
+#[tokio::test(start_paused = true)]
+async fn r4_what_the_history_had_to_forget_is_refused_not_repeated() {
+    let lab = Lab::new();
+    lab.ok("admin", doc! { "setParameter": 1, "labRetryHistoryMax": 8 }).await;
+    let write =
+        |session: u8| with(doc! { "insert": "c", "documents": [{ "s": i32::from(session) }] }, numbered(session, 1));
+    for session in 1..=20 {
+        lab.ok("test", write(session)).await;
+        sleep(Duration::from_millis(1)).await;
+    }
+    let refused = lab.run("test", write(1)).await;
+    assert_eq!(code(&refused), Some(217), "{refused}");
+    assert_eq!(lab.count(doc! { "s": 1 }).await, 1);
+    sleep(Duration::from_secs(31 * 60)).await;
+    lab.ok("test", write(1)).await;
+    assert_eq!(lab.count(doc! { "s": 1 }).await, 2);
+    let counters = &lab.server.shared().sessions.counters;
+    let [evicted, missed, expired] =
+        [&counters.history_evicted, &counters.history_missed, &counters.expired].map(|counter| counter.load(Relaxed));
+    assert!(evicted > 0 && missed == 1 && expired > 0, "{counters:?}");
+}
+
+/// R9, https://github.com/mongodb/specifications/pull/402: `endSessions` for a session that another socket uses. The write
+/// is not touched, and the session can be used afterwards.
+#[tokio::test(start_paused = true)]
+async fn r9_ending_a_session_that_is_in_use() {
+    let lab = Lab::new();
+    lab.fail_point("stallInterruptible", "alwaysOn", doc! {}).await;
+    let mut writing = start(&lab, "test", with(insert(1), numbered(1, 1))).await;
+    let id = numbered(1, 1).get_document("lsid").expect("a session").clone();
+    lab.ok("admin", doc! { "endSessions": [id] }).await;
+    lab.fail_point("stallInterruptible", "off", doc! {}).await;
+    let reply = writing.reply().await.expect("a reply");
+    assert_eq!(n(&reply), 1);
+    lab.ok("test", with(insert(2), numbered(1, 2))).await;
+}
+
+/// R11, https://github.com/Automattic/mongoose/issues/7073 and others: a standalone has no retryable writes, and its
+/// hello says nothing of a set, so that a driver does not send a number.
+#[tokio::test(start_paused = true)]
+async fn r11_a_standalone_has_no_transaction_numbers() {
+    let lab = Lab::with(|config| config.set_name = None);
+    let reply = lab.run("test", with(insert(1), numbered(1, 1))).await;
+    assert_eq!(code(&reply), Some(20));
+    assert_eq!(text(&reply), "Transaction numbers are only allowed on a replica set member or mongos");
+    let hello = lab.ok("admin", doc! { "isMaster": 1 }).await;
+    assert!(!hello.contains_key("setName") && !hello.contains_key("msg"), "{hello}");
+}
+
+/// R12, https://github.com/parse-community/parse-server/issues/5983: the other wording, after the check for a replica set.
+#[tokio::test(start_paused = true)]
+async fn r12_a_storage_engine_that_does_not_lock_documents() {
+    let refusal = "Transaction numbers are only allowed on storage engines that support document-level locking";
+    for (set, expected) in
+        [(true, refusal), (false, "Transaction numbers are only allowed on a replica set member or mongos")]
+    {
+        let lab = Lab::with(|config| {
+            config.document_locking = false;
+            config.set_name = set.then(|| "rs0".to_owned());
+        });
+        let reply = lab.run("test", with(insert(1), numbered(1, 1))).await;
+        assert_eq!((code(&reply), text(&reply)), (Some(20), expected));
+    }
+}
+
+/// R15, https://github.com/mendersoftware/inventory/pull/146: writes to `config.transactions` under a session.
+#[tokio::test(start_paused = true)]
+async fn r15_the_retry_history_is_not_written_under_a_session() {
+    let lab = Lab::new();
+    let write = with(doc! { "insert": "c", "documents": [{ "a": 1 }] }, numbered(1, 1));
+    lab.ok("test", write.clone()).await;
+    let delete = doc! { "delete": "transactions", "deletes": [{ "q": {}, "limit": 0 }] };
+    let session = doc! { "lsid": numbered(9, 1).get("lsid").cloned() };
+    let refused = lab.ok("config", with(delete.clone(), session)).await;
+    let error = refused.get_array("writeErrors").expect("refused")[0].as_document().expect("an object").clone();
+    assert_eq!(code(&error), Some(40528), "{refused}");
+    lab.ok("test", write.clone()).await;
+    assert_eq!(lab.count(doc! {}).await, 1, "the history is still there");
+    let deleted = lab.ok("config", delete).await;
+    assert_eq!(n(&deleted), 1, "{deleted}");
+    lab.ok("test", write).await;
+    assert_eq!(lab.count(doc! {}).await, 2, "who takes the history away has the write executed again");
+}
+
+/// R16, https://github.com/SoftInstigate/restheart/issues/449: a client read numbers out of an error text. The code is what
+/// counts, and it is the same everywhere.
+#[tokio::test(start_paused = true)]
+async fn r16_an_old_number_has_one_code_in_every_version() {
+    for profile in PROFILES {
+        let lab = Lab::of(profile);
+        lab.ok("test", with(insert(1), numbered(1, 2))).await;
+        let reply = lab.run("test", with(insert(2), numbered(1, 1))).await;
+        assert_eq!(
+            (code(&reply), reply.get_str("codeName").ok()),
+            (Some(225), Some("TransactionTooOld")),
+            "{}",
+            profile.name
+        );
+    }
+}
+
+/// R20, https://github.com/mongodb/specifications/pull/545: whether `failCommand` lets the command run.
+#[tokio::test(start_paused = true)]
+async fn r20_fail_command_and_whether_the_command_runs() {
+    let cases = [
+        (doc! { "closeConnection": true }, 0),
+        (doc! { "errorCode": 10107 }, 0),
+        (doc! { "writeConcernError": { "code": 91, "errmsg": "no" } }, 1),
+    ];
+    for (data, documents) in cases {
+        let lab = Lab::new();
+        lab.fail_point("failCommand", doc! { "times": 1 }, with(doc! { "failCommands": ["insert"] }, data.clone()))
+            .await;
+        start(&lab, "test", insert(1)).await.reply().await;
+        assert_eq!(lab.count(doc! {}).await, documents, "{data}");
+    }
+}
+
+/// R21, https://github.com/mongodb/specifications/pull/252 and others: `onPrimaryTransactionalWrite` is counted per commit
+/// and is about numbered writes only.
+#[tokio::test(start_paused = true)]
+async fn r21_on_primary_transactional_write() {
+    let point = "onPrimaryTransactionalWrite";
+    let fails = doc! { "closeConnection": false, "failBeforeCommitExceptionCode": 10107 };
+    let three = || doc! { "insert": "c", "documents": [{ "_id": 1 }, { "_id": 2 }, { "_id": 3 }] };
+
+    let lab = Lab::new();
+    lab.fail_point(point, doc! { "times": 2 }, fails.clone()).await;
+    lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 0 }] }).await;
+    let first = lab.run("test", with(three(), numbered(1, 1))).await;
+    assert!(first.contains_key("writeErrors") || code(&first).is_some(), "{first}");
+    let again = lab.ok("test", with(three(), numbered(1, 1))).await;
+    assert_eq!(n(&again), 3, "{again}");
+
+    let lab = Lab::new();
+    lab.fail_point(point, "alwaysOn", fails).await;
+    for _ in 0..2 {
+        let reply = lab.run("test", with(three(), numbered(1, 1))).await;
+        assert_ne!(n(&reply), 3, "{reply}");
+    }
+    lab.ok("test", three()).await;
+}
+
+/// R23, https://github.com/mongodb/specifications/pull/1297: the second attempt wrote nothing and says so; the first may
+/// have. The driver reports the first.
+#[tokio::test(start_paused = true)]
+async fn r23_the_error_of_the_attempt_that_may_have_written() {
+    let lab = Lab::of(&V7_0);
+    let concern = doc! { "failCommands": ["insert"], "writeConcernError": { "code": 91, "errmsg": "no" } };
+    lab.fail_point("failCommand", doc! { "times": 1 }, with(concern, doc! { "errorLabels": ["RetryableWriteError"] }))
+        .await;
+    let server = lab.server.clone();
+    // Between the two attempts the server becomes one that refuses.
+    let client = lab.client("retryWrites=true", move |event: &Event| {
+        if let Event::Command(CommandEvent::Succeeded(command)) = event
+            && command.command_name == "insert"
+        {
+            let labels = ["RetryableWriteError", "NoWritesPerformed"].map(Bson::from).to_vec();
+            let data = doc! { "failCommands": ["insert"], "errorCode": 10107, "errorLabels": labels };
+            let point = server.shared().fail_points.get(FAIL_COMMAND);
+            point.set(Mode::Times(1), data).now_or_never().expect("nobody is held");
+        }
+    });
+    let collection = client.database("test").collection("c");
+    let error = collection.insert_one(doc! { "_id": 1 }).await.expect_err("the write is reported as failed");
+    assert_eq!(error.code(), Some(91), "{error}");
+    assert_eq!(lab.ledger().counts(0, 0).sends, 2);
+    assert_eq!(lab.count(doc! { "_id": 1 }).await, 1, "and it is there");
+}
+
+/// R25, https://github.com/mongodb/specifications/pull/1681: `failCommand` for one namespace; others are not counted.
+#[tokio::test(start_paused = true)]
+async fn r25_fail_command_for_one_namespace() {
+    let lab = Lab::of(&V8_0);
+    let data = doc! { "failCommands": ["insert"], "errorCode": 10107, "namespace": "test.c" };
+    lab.fail_point("failCommand", doc! { "times": 1 }, data).await;
+    lab.ok("test", doc! { "insert": "other", "documents": [{ "_id": 1 }] }).await;
+    assert_eq!(code(&lab.run("test", insert(1)).await), Some(10107));
+    lab.ok("test", insert(1)).await;
+}
+
+/// R26, https://github.com/mongodb/specifications/pull/644: commands that steer a test are no writes.
+#[tokio::test(start_paused = true)]
+async fn r26_control_commands_are_not_counted() {
+    let lab = Lab::new();
+    lab.fail_point("failCommand", "off", doc! {}).await;
+    let id = numbered(1, 1).get_document("lsid").expect("a session").clone();
+    for command in
+        [doc! { "ping": 1 }, doc! { "isMaster": 1 }, doc! { "killAllSessions": [] }, doc! { "endSessions": [id] }]
+    {
+        lab.ok("admin", command).await;
+    }
+    lab.ok("test", insert(1)).await;
+    assert_eq!(lab.ledger().counts(0, 0).sends, 1);
+}
+
+/// R27, https://github.com/mongodb/mongo-c-driver/pull/846 and others: without `enableTestCommands` there are no fail
+/// points, and that cannot be changed later.
+#[tokio::test(start_paused = true)]
+async fn r27_fail_points_need_test_commands() {
+    let lab = Lab::with(|config| config.test_commands = false);
+    let reply = lab.run("admin", doc! { "configureFailPoint": "failCommand", "mode": "off" }).await;
+    assert_eq!((code(&reply), text(&reply)), (Some(59), "no such command: 'configureFailPoint'"));
+    let reply = lab.run("admin", doc! { "setParameter": 1, "enableTestCommands": 1 }).await;
+    assert_eq!(reply.get_f64("ok").ok(), Some(0.0), "{reply}");
+    let counted = Lab::new().ok("admin", doc! { "configureFailPoint": "failCommand", "mode": "off" }).await;
+    assert_eq!(counted.get_i32("count").ok(), Some(0));
+}
+
+/// R30, SERVER-55305 and others (https://jira.mongodb.org): bugs that lose the history and keep the data. A fail point
+/// shows what follows; without it, it never happens.
+#[tokio::test(start_paused = true)]
+async fn r30_a_lost_history_executes_twice() {
+    for (forget, documents) in [(false, 1), (true, 2)] {
+        let lab = Lab::new();
+        if forget {
+            lab.fail_point("forgetRetryHistory", "alwaysOn", doc! {}).await;
+        }
+        for _ in 0..2 {
+            lab.ok("test", with(doc! { "insert": "c", "documents": [{ "a": 1 }] }, numbered(1, 1))).await;
+        }
+        assert_eq!(lab.count(doc! {}).await, documents, "forget: {forget}");
+    }
+}
+
+/// R31, the manual on retryable writes: an application that was frozen for longer than the session timeout.
+#[tokio::test(start_paused = true)]
+async fn r31_a_resend_after_the_session_has_expired_is_executed() {
+    for (after_ms, documents, retried) in [(900, 1, 1), (1100, 2, 0)] {
+        let lab = Lab::new();
+        lab.ok("admin", doc! { "setParameter": 1, "labSessionTimeoutMillis": 1000 }).await;
+        let write = with(doc! { "insert": "c", "documents": [{ "a": 1 }] }, numbered(1, 1));
+        lab.ok("test", write.clone()).await;
+        sleep(Duration::from_millis(after_ms)).await;
+        lab.ok("test", write).await;
+        assert_eq!(lab.count(doc! {}).await, documents, "after {after_ms} ms");
+        let status = lab.ok("admin", doc! { "serverStatus": 1 }).await;
+        let transactions = status.get_document("transactions").expect("transactions");
+        assert_eq!(transactions.get_i64("retriedCommandsCount").ok(), Some(retried));
+    }
+}
+
+/// R35, https://github.com/mongodb/docs-node/pull/643: what a closed connection ends.
+#[tokio::test(start_paused = true)]
+async fn r35_reads_end_with_their_client_and_writes_do_not() {
+    let update = doc! { "$set": { "w": 1 } };
+    let commands = [
+        (doc! { "find": "c" }, true),
+        (doc! { "aggregate": "c", "pipeline": [], "cursor": {} }, true),
+        (doc! { "distinct": "c", "key": "_id" }, true),
+        (doc! { "count": "c" }, true),
+        (doc! { "insert": "c", "documents": [{ "_id": 2, "w": 1 }] }, false),
+        (doc! { "update": "c", "updates": [{ "q": { "_id": 1 }, "u": update.clone() }] }, false),
+        (doc! { "findAndModify": "c", "query": { "_id": 1 }, "update": update }, false),
+        (doc! { "delete": "c", "deletes": [{ "q": { "_id": 1 }, "limit": 1 }] }, false),
+    ];
+    for (command, ends) in commands {
+        let lab = Lab::new();
+        lab.ok("test", insert(1)).await;
+        let name = command.keys().next().expect("a name").clone();
+        let held = doc! { "millis": 5000, "commands": [name.clone()] };
+        lab.fail_point("sleepMillisAfterCommandExecutionBegins", "alwaysOn", held).await;
+        let wire = start(&lab, "test", command).await;
+        drop(wire);
+        sleep(Duration::from_millis(1500)).await;
+        let running = lab.ok("admin", doc! { "currentOp": 1, "ns": { "$regex": "^test" } }).await;
+        assert_eq!(running.get_array("inprog").expect("a list").is_empty(), ends, "{name}");
+        sleep(Duration::from_secs(10)).await;
+        if !ends {
+            let written = lab.count(doc! { "w": 1 }).await + 1 - lab.count(doc! { "_id": 1 }).await;
+            assert_eq!(written, 1, "{name} is applied");
+        }
+    }
+}
+
+/// R37, https://github.com/MorphiaOrg/morphia/issues/849 and others: `maxTimeMS` on writes. What an ordered batch had
+/// applied before its deadline stays.
+#[tokio::test(start_paused = true)]
+async fn r37_a_deadline_keeps_the_prefix_of_a_batch() {
+    let lab = Lab::new();
+    lab.ok("test", insert(0)).await;
+    let updates: Vec<_> =
+        (1..=3).map(|id| doc! { "q": { "_id": id }, "u": { "$set": { "a": 1 } }, "upsert": true }).collect();
+    lab.fail_point("stallInterruptible", doc! { "skip": 1 }, doc! {}).await;
+    let reply = lab.run("test", doc! { "update": "c", "updates": updates, "maxTimeMS": 100 }).await;
+    assert_eq!((code(&reply), text(&reply)), (Some(50), "operation exceeded time limit"), "{reply}");
+    lab.fail_point("stallInterruptible", "off", doc! {}).await;
+    assert_eq!(lab.count(doc! { "a": 1 }).await, 1);
+}
+
+/// R39, https://github.com/mongodb/mongo-java-driver/pull/1215 and 1289: `timeoutMS` and the way to the server. What cannot
+/// be answered in time is not sent; what is sent has a `maxTimeMS` that leaves time for the way back.
+#[tokio::test(start_paused = true)]
+async fn r39_a_timeout_counts_the_way_to_the_server() {
+    for (round_trip_ms, sends) in [(120, 0), (20, 1)] {
+        let lab = Lab::new();
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&sent);
+        let one_way = Duration::from_millis(round_trip_ms / 2);
+        let client = lab.distant_client("retryWrites=true", one_way, move |event: &Event| {
+            if let Event::Command(CommandEvent::Started(command)) = event
+                && command.command_name == "insert"
+            {
+                seen.lock().push(command.command.to_document().get_i64("maxTimeMS").ok());
+            }
+        });
+        let collection = client.database("test").collection("c");
+        // The connection is there, and the driver knows how far it is.
+        collection.insert_one(doc! { "_id": 0 }).await.expect("inserted");
+        sleep(Duration::from_secs(30)).await;
+        let result = collection.insert_one(doc! { "_id": 1 }).timeout(Duration::from_millis(100)).await;
+        let sent = sent.lock().split_off(1);
+        assert_eq!((sent.len(), result.is_ok()), (sends, sends == 1), "round trip {round_trip_ms} ms: {result:?}");
+        assert!(sent.iter().all(|max_time_ms| (1..=80).contains(&max_time_ms.unwrap_or(0))), "{sent:?}");
+        if let Err(error) = result {
+            assert!(error.is_operation_timeout(), "{error}");
+        }
+    }
+}
+
+/// R59, https://github.com/FerretDB/FerretDB/issues/4475 and others: partial inserts stay, endSessions and killOp exist.
+#[tokio::test(start_paused = true)]
+async fn r59_a_failed_document_takes_nothing_back() {
+    for (ordered, inserted) in [(true, 1), (false, 2)] {
+        let lab = Lab::new();
+        let documents = [doc! { "_id": 1 }, doc! { "_id": 1 }, doc! { "_id": 2 }].map(Bson::from).to_vec();
+        let reply = lab.ok("test", doc! { "insert": "c", "documents": documents, "ordered": ordered }).await;
+        let errors = reply.get_array("writeErrors").expect("writeErrors");
+        assert_eq!((n(&reply), errors.len()), (inserted, 1), "{reply}");
+        assert_eq!(errors[0].as_document().and_then(|error| error.get_i32("index").ok()), Some(1));
+        assert_eq!(lab.count(doc! {}).await, inserted);
+        lab.ok("admin", doc! { "killOp": 1, "op": 1 }).await;
+    }
+}
+
+/// An `OP_QUERY` frame on a namespace.
+fn op_query(namespace: &str, query: &Document) -> Vec<u8> {
+    let query = query.to_vec().expect("encodes");
+    let mut frame = Vec::new();
+    let length = 16 + 4 + namespace.len() + 1 + 8 + query.len();
+    for field in [length as i32, 1, 0, 2004, 0] {
+        frame.extend(field.to_le_bytes());
+    }
+    frame.extend(namespace.as_bytes());
+    frame.push(0);
+    for field in [0_i32, -1] {
+        frame.extend(field.to_le_bytes());
+    }
+    frame.extend(query);
+    frame
+}
+
+/// Sends an `OP_QUERY`; the document of the `OP_REPLY` and whether it says that the query failed.
+async fn query(lab: &Lab, namespace: &str, query: &Document) -> Option<(Document, bool)> {
+    let mut wire = lab.connect();
+    wire.write(&op_query(namespace, query)).await;
+    let frame = wire.frame().await?;
+    assert_eq!(frame.header.op_code, OpCode::Reply);
+    assert!(FrameDecoder::default().decode(&mut bytes::BytesMut::new()).expect("empty").is_none());
+    let body = &frame.whole[16..];
+    let flags = i32::from_le_bytes(body[..4].try_into().expect("four bytes"));
+    Some((Document::from_reader(&body[20..]).expect("BSON"), flags & 2 != 0))
+}
+
+/// R61, https://github.com/emqx/mongodb-erlang/issues/52 and others: legacy opcodes are answered, never with a panic.
+#[tokio::test(start_paused = true)]
+async fn r61_legacy_opcodes_are_answered() {
+    let lab = Lab::of(&V7_0);
+    let (reply, failed) = query(&lab, "test.c", &doc! {}).await.expect("a reply");
+    let refusal = "Unsupported OP_QUERY command: find. The client driver may require an upgrade. For more details see \
+                   https://dochub.mongodb.org/core/legacy-opcode-removal";
+    assert_eq!((reply.get_str("$err").ok(), code(&reply), failed), (Some(refusal), Some(352), true));
+    let (reply, failed) = query(&lab, "test.$cmd", &doc! { "count": "c" }).await.expect("a reply");
+    assert_eq!((code(&reply), failed), (Some(352), true), "{reply}");
+    let (reply, failed) = query(&lab, "admin.$cmd", &doc! { "isMaster": 1 }).await.expect("a reply");
+    assert_eq!((reply.get_f64("ok").ok(), failed), (Some(1.0), false), "{reply}");
+    let (reply, _) = query(&Lab::of(&V4_4), "test.$cmd", &doc! { "count": "c" }).await.expect("a reply");
+    assert_eq!(n(&reply), 0, "an old server serves commands in OP_QUERY");
+    // OP_INSERT
+    let mut wire = lab.connect();
+    let mut frame = op_query("test.c", &doc! { "_id": 1 });
+    frame[12..16].copy_from_slice(&2002_i32.to_le_bytes());
+    wire.write(&frame).await;
+    assert!(wire.frame().await.is_none(), "the connection is closed");
+    lab.finish().await;
+}
