@@ -217,3 +217,18 @@ async fn tickets() {
 async fn sessions_more() {
     replay("sessions_more.json").await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn crud() {
+    replay("crud.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn query() {
+    replay("query.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin() {
+    replay("admin.json").await;
+}
