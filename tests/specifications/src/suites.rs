@@ -8,7 +8,7 @@ use backfire_server::profile::{PROFILES, Profile};
 use backfire_tests::Lab;
 
 use crate::failure::{Checked, Within};
-use crate::skip::{Reason, missing_part};
+use crate::skip::{Reason, by_specification, missing_part};
 use crate::unified::file::{Test, TestFile};
 use crate::unified::requirements::fitting;
 use crate::unified::run;
@@ -98,8 +98,8 @@ fn run_unified(text: &str, part: &str) -> Checked<Vec<(String, Verdict)>> {
 
 /// The versions to run a test with, or why it is not run.
 fn profiles_for(file: &TestFile, test: &Test) -> Checked<Result<Vec<&'static Profile>, Reason>> {
-    if test.skip_reason.is_some() {
-        return Ok(Err(Reason::SpecificationSaysSo));
+    if let Some(reason) = by_specification(test) {
+        return Ok(Err(reason));
     }
     let fit = fitting(&[&file.requirements, &test.requirements], &PROFILES)?;
     Ok(fit.and_then(|profiles| missing_part(file, test).map_or(Ok(profiles), Err)))

@@ -98,8 +98,8 @@ impl Tally {
             "# Conformance\n\n\
              The test files of the [MongoDB drivers' specifications](https://github.com/mongodb/specifications), run with\n\
              backfire's driver (profile `{}`) against its lab server. Each test runs with every server version that it\n\
-             takes, on a replica set of one, each time on a server of its own. Neither driver nor server knows the other's code, and neither was written by those\n\
-             who wrote the tests.\n\n\
+             takes, on a replica set of one, each time on a server of its own. Neither driver nor server knows the other's\n\
+             code, and neither was written by those who wrote the tests.\n\n\
              `cargo test -p backfire-specifications` runs them and compares this page with what came of it; with `UPDATE_DOCS=1`\n\
              it writes the page. The runner is strict: an operation, an option or an assertion that it does not know is a failure.\n\n\
              {}",

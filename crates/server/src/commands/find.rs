@@ -16,6 +16,7 @@ use crate::net::request::raw;
 use crate::ops::{Op, OpKind};
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
+use crate::profile::Profile;
 use crate::query::{Matcher, Projection, QueryContext, Sort};
 use crate::stages::locks::{Access, enter};
 use crate::storage::{Direction, Value};
@@ -29,7 +30,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     kind: OpKind::Query,
     parse: |request, shared| {
         let ns = idl::collection(request)?;
-        check_fields(request)?;
+        check_fields(request, shared.profile)?;
         let collation = match request.get("collation").and_then(View::as_document) {
             Some(collation) => Collation::parse(collation)?,
             None => None,
@@ -121,7 +122,7 @@ fn count(request: &Request, name: &str, label: &str) -> Result<Option<u64>> {
         .map_err(|_| CommandError::bad_value(format!("{label} value must be non-negative, but received: {number}")))
 }
 
-fn check_fields(request: &Request) -> Result<()> {
+fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
     const KNOWN: &[&str] = &[
         "filter", "sort", "projection", "hint", "skip", "limit", "batchSize", "singleBatch", "noCursorTimeout", "collation", "let",
         "allowDiskUse", "allowPartialResults", "oplogReplay", "ntoreturn", "term", "runtimeConstants",
@@ -132,7 +133,8 @@ fn check_fields(request: &Request) -> Result<()> {
         if REFUSED.contains(&name) && !matches!(View::from(value), View::Bool(false)) {
             return Err(CommandError::new(115, format!("find option '{name}' is not supported by this server")));
         }
-        if !KNOWN.contains(&name) && !REFUSED.contains(&name) && !idl::is_generic(name) {
+        let too_new = name == "let" && !profile.let_in_commands;
+        if too_new || (!KNOWN.contains(&name) && !REFUSED.contains(&name) && !idl::is_generic(name)) {
             let whole = text::document(request.document());
             return Err(CommandError::failed_to_parse(format!("Failed to parse: {whole}. Unrecognized field '{name}'.")));
         }

@@ -39,6 +39,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             let text = "The findAndModify command does not support document sequences.";
             return Err(CommandError::new(40472, format!("{text} ({})", sequence.name)));
         }
+        idl::only_and_let(request, shared.profile, STRUCT, FIELDS)?;
         parse(request, shared.query_context(None))
     },
     ..CommandSpec::WRITE
@@ -49,7 +50,6 @@ const STATEMENT: i32 = 0;
 const STRUCT: &str = "findAndModify";
 const FIELDS: &[&str] = &[
     "query", "sort", "remove", "update", "new", "fields", "upsert", "bypassDocumentValidation", "collation", "arrayFilters", "hint",
-    "let",
 ];
 
 struct FindAndModify {
@@ -68,7 +68,6 @@ struct FindAndModify {
 
 fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
     let ns = idl::collection(request)?;
-    idl::only(request, STRUCT, FIELDS)?;
     let object = |name: &str| match request.get(name) {
         None | Some(View::Null | View::Undefined) => Ok(Document::new()),
         Some(View::Document(document)) => document.to_document(),

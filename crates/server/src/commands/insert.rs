@@ -40,11 +40,12 @@ pub const SPEC: CommandSpec = CommandSpec {
 const SUB_BATCH_MAX: usize = 500;
 const SUB_BATCH_MAX_BYTES: usize = 256 * 1024;
 
-struct Insert {
-    ns: Namespace,
-    documents: Vec<Bytes>,
-    statements: Vec<i32>,
-    ordered: bool,
+/// The documents of an `insert`.
+pub(super) struct Insert {
+    pub(super) ns: Namespace,
+    pub(super) documents: Vec<Bytes>,
+    pub(super) statements: Vec<i32>,
+    pub(super) ordered: bool,
 }
 
 /// A document that waits to be inserted with others.
@@ -74,13 +75,14 @@ impl Invocation for Insert {
 }
 
 impl Insert {
-    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+    /// Inserts them all, or up to the first that fails if they are ordered.
+    pub(super) async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
         let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;
         for (index, (document, statement)) in self.documents.iter().zip(&self.statements).enumerate() {
             let shared = run.shared();
             bump(&shared.counters.ops.insert);
-            let prepared = match document_to_store(document, || shared.new_object_id()) {
+            let prepared = match document_to_store(document, shared.profile.stores_dollar_fields, || shared.new_object_id()) {
                 Ok(Some(stored)) => Ok(Bytes::from(stored)),
                 Ok(None) => Ok(document.clone()),
                 Err(error) => Err(error),

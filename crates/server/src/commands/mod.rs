@@ -129,6 +129,11 @@ pub trait Invocation: Send + Sync {
         None
     }
 
+    /// The application's name that a handshake brings, for the filter of `failCommand`.
+    fn app_name(&self) -> Option<&str> {
+        None
+    }
+
     /// Whether a command that usually only reads writes this time. It does not end when its client goes away then
     /// (facts/server.md 6.1).
     fn writes(&self) -> bool {
@@ -231,6 +236,7 @@ macro_rules! commands {
 commands! {
     aggregate,
     build_info,
+    bulk_write,
     configure_fail_point,
     connection_status,
     count,

@@ -7,8 +7,11 @@ use super::*;
 use crate::error::CommandError;
 use crate::value::key_string::tests::any_bson;
 
-const NOW: ApplyContext =
-    ApplyContext { now: DateTime::from_millis(1_000), timestamp: Timestamp { time: 7, increment: 3 } };
+const NOW: ApplyContext = ApplyContext {
+    now: DateTime::from_millis(1_000),
+    timestamp: Timestamp { time: 7, increment: 3 },
+    stores_dollar_fields: false,
+};
 
 fn context() -> QueryContext {
     QueryContext::new(NOW.now)

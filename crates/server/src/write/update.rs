@@ -11,6 +11,7 @@ use crate::net::request::raw;
 use crate::ops::Op;
 use crate::plan::{Hint, Scan};
 use crate::query::{Matcher, Sort};
+use crate::server::Shared;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, enter};
@@ -84,12 +85,16 @@ enum Tried {
     Passed,
 }
 
-impl Job<'_> {
-    fn apply_context(&self) -> ApplyContext {
-        let shared = &self.op.shared;
-        ApplyContext { now: shared.clock.now(), timestamp: shared.topology.next_op_time(&shared.clock) }
+/// What an update that is applied now reads.
+pub fn apply_context(shared: &Shared) -> ApplyContext {
+    ApplyContext {
+        now: shared.clock.now(),
+        timestamp: shared.topology.next_op_time(&shared.clock),
+        stores_dollar_fields: shared.profile.stores_dollar_fields,
     }
+}
 
+impl Job<'_> {
     /// Carries it out.
     ///
     /// # Errors
@@ -187,7 +192,7 @@ impl Job<'_> {
         let Some(before) = transaction.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
         let document = raw(&before);
         let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
-        let applied = self.update.apply(document, how.array_position, &self.apply_context())?;
+        let applied = self.update.apply(document, how.array_position, &apply_context(&self.op.shared))?;
         let after = to_raw(&applied.document)?;
         check_size(&after, "Resulting document after update is larger than", 17419)?;
         let change = Change {
@@ -211,7 +216,7 @@ impl Job<'_> {
         let document = self.update.insert_document(
             &self.matcher,
             Bson::ObjectId(shared.new_object_id()),
-            &self.apply_context(),
+            &apply_context(shared),
         )?;
         let after = to_raw(&document)?;
         check_size(&after, "Document to upsert is larger than", 17420)?;

@@ -26,7 +26,7 @@ pub enum Entity {
     /// A collection.
     Collection(Collection),
     /// A session.
-    Session(ClientSession),
+    Session(SessionEntity),
     /// A cursor.
     Cursor(Arc<AsyncMutex<Cursor>>),
     /// Something that executes operations beside the test.
@@ -49,6 +49,37 @@ impl Entity {
             Self::Value(_) => "value",
             Self::Bucket => "bucket",
         }
+    }
+}
+
+/// A session. Tests ask for its id after its end, too. Clones are the same session.
+#[derive(Clone)]
+pub struct SessionEntity {
+    /// The session.
+    pub session: ClientSession,
+    last_lsid: Arc<Mutex<Option<Document>>>,
+}
+
+impl SessionEntity {
+    fn new(session: ClientSession) -> Self {
+        Self { session, last_lsid: Arc::default() }
+    }
+
+    fn lsid(&self) -> Checked<Document> {
+        match self.last_lsid.lock().clone() {
+            Some(lsid) => Ok(lsid),
+            None => self.session.lsid_document().map_err(Failure::new),
+        }
+    }
+
+    /// Ends the session.
+    pub fn end(&self) {
+        let mut last_lsid = self.last_lsid.lock();
+        // Without an id, the session has ended before.
+        if let Ok(lsid) = self.session.lsid_document() {
+            *last_lsid = Some(lsid);
+        }
+        self.session.end();
     }
 }
 
@@ -78,7 +109,7 @@ impl Entities {
         /// A database.
         database, Database, Database;
         /// A session.
-        session, Session, ClientSession;
+        session, Session, SessionEntity;
         /// A thread.
         thread, Thread, Arc<Thread>;
         /// A value.
@@ -96,9 +127,9 @@ impl Entities {
     /// A session's id as commands carry it.
     ///
     /// # Errors
-    /// When there is no such session, or it has ended.
+    /// When there is no such session.
     pub fn lsid(&self, session: &str) -> Checked<Document> {
-        self.session(session)?.lsid_document().map_err(Failure::new)
+        self.session(session)?.lsid()
     }
 
     /// Gives something a name.
@@ -142,7 +173,7 @@ impl Entities {
             "session" => {
                 let client = self.client(&fields.required::<String>("client")?)?;
                 let options = self.session_options(fields.optional("sessionOptions")?.unwrap_or_default())?;
-                Entity::Session(client.client.start_session(options).map_err(Failure::new)?)
+                Entity::Session(SessionEntity::new(client.client.start_session(options).map_err(Failure::new)?))
             }
             "bucket" => {
                 self.database(&fields.required::<String>("database")?)?;

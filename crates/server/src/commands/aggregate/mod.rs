@@ -36,6 +36,9 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(collation) => Collation::parse(collation)?,
             None => None,
         };
+        if request.get("let").is_some() && !shared.profile.let_in_commands {
+            return fail(9, "unrecognized field 'let'");
+        }
         parse(request, shared.query_context(collation))
     },
     ..CommandSpec::READ

@@ -32,7 +32,8 @@ pub async fn run(database: &Database, name: &str, mut arguments: Arguments) -> C
         "listCollectionNames" => arguments.execute(database.list_collection_names(), names).await,
         "createCollection" => {
             let collection: String = arguments.fields.required("collection")?;
-            arguments.execute(database.create_collection(collection), nothing).await
+            let made = Box::new(database.collection(collection.clone()));
+            arguments.execute(database.create_collection(collection), |()| Outcome::Collection(made)).await
         }
         "modifyCollection" => {
             let collection: String = arguments.fields.required("collection")?;

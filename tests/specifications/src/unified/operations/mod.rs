@@ -11,7 +11,7 @@ mod write_model;
 use std::sync::Arc;
 
 use backfire_driver::operation::{Action, Execute};
-use backfire_driver::{ClientSession, Cursor, DriverError};
+use backfire_driver::{ClientSession, Collection, Cursor, DriverError};
 use bson::{Bson, Document};
 
 use super::entities::{Entities, Entity};
@@ -31,6 +31,8 @@ pub enum Outcome {
     Documents(Vec<Document>),
     /// A cursor to be kept.
     Cursor(Box<Cursor>),
+    /// A collection to be kept.
+    Collection(Box<Collection>),
 }
 
 /// What came of an operation. The error is the driver's; what is wrong with the test itself is a [`Failure`] around it.
@@ -83,6 +85,7 @@ fn check_result(expected: &Bson, outcome: &Outcome, matcher: &Matcher<'_>) -> Ch
         Outcome::Value(value) => matcher.root(expected, Some(value)),
         Outcome::Documents(documents) => matcher.roots(expected, documents),
         Outcome::Cursor(_) => fail!("a cursor is no value"),
+        Outcome::Collection(_) => fail!("a collection is no value"),
     }
 }
 
@@ -92,6 +95,7 @@ fn save(entities: &Entities, id: String, outcome: Outcome) -> Checked {
         Outcome::Value(value) => Entity::Value(value),
         Outcome::Documents(documents) => Entity::Value(documents.into()),
         Outcome::Cursor(cursor) => Entity::Cursor(Arc::new((*cursor).into())),
+        Outcome::Collection(collection) => Entity::Collection(*collection),
     };
     entities.add(id, entity)
 }
@@ -111,7 +115,7 @@ impl Arguments {
     fn new(operation: &Operation, entities: &Entities) -> Checked<Self> {
         let mut fields = Fields::new("arguments", operation.arguments.clone());
         let session: Option<String> = fields.optional("session")?;
-        Ok(Self { fields, session: session.map(|id| entities.session(&id)).transpose()? })
+        Ok(Self { fields, session: session.map(|id| entities.session(&id)).transpose()?.map(|entity| entity.session) })
     }
 
     /// The arguments of an operation that takes no session.

@@ -1,24 +1,24 @@
 //! Operations on sessions.
 
-use backfire_driver::ClientSession;
 use bson::Bson;
 
 use super::{Arguments, Executed, Outcome, unknown};
 use crate::failure::{Checked, fail};
+use crate::unified::entities::SessionEntity;
 
 /// Executes the operation called `name`.
 ///
 /// # Errors
 /// When it is not known, or an argument of it.
-pub fn run(session: &ClientSession, name: &str, arguments: Arguments) -> Checked<Executed> {
+pub fn run(entity: &SessionEntity, name: &str, arguments: Arguments) -> Checked<Executed> {
     arguments.without_session()?.done()?;
     match name {
         "endSession" => {
-            session.end();
+            entity.end();
             Ok(Ok(Outcome::Nothing))
         }
-        "startTransaction" => Ok(session.start_transaction().map(|()| Outcome::Nothing)),
-        "getSnapshotTime" => match session.snapshot_time() {
+        "startTransaction" => Ok(entity.session.start_transaction().map(|()| Outcome::Nothing)),
+        "getSnapshotTime" => match entity.session.snapshot_time() {
             Some(time) => Ok(Ok(Outcome::Value(Bson::Timestamp(time)))),
             None => fail!("the session has no snapshot time"),
         },

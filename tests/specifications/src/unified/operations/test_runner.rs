@@ -115,7 +115,7 @@ fn last_two_lsids(context: &Context, mut fields: Fields, same: bool) -> Checked 
 fn is_dirty(context: &Context, mut fields: Fields, expected: bool) -> Checked {
     let session = context.entities.session(&fields.required::<String>("session")?)?;
     fields.done()?;
-    match session.is_dirty() {
+    match session.session.is_dirty() {
         dirty if dirty == expected => Ok(()),
         dirty => fail!("the session's dirtiness is {dirty}"),
     }
