@@ -87,7 +87,7 @@ impl Scan {
     /// # Errors
     /// 2 when the hint names an index that does not exist.
     pub fn new(op: &Op, collection: Arc<Collection>, matcher: Arc<Matcher>, hint: Option<&Hint>) -> Result<Self> {
-        let snapshot = op.shared.engine.snapshot();
+        let snapshot = op.snapshot();
         let mut direction = Direction::Forward;
         let access = match hint {
             Some(Hint::Natural(order)) => {

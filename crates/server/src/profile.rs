@@ -52,6 +52,14 @@ pub struct Profile {
     pub stores_dollar_fields: bool,
     /// `bulkWrite` exists, and statements of `update` take a `sort` (8.0).
     pub bulk_write: bool,
+    /// `find`, `aggregate` and `distinct` outside of transactions take the read concern `snapshot` (5.0).
+    pub snapshot_reads: bool,
+    /// An operator without fields, such as `{$set: {}}`, changes nothing. Earlier it is refused (5.0).
+    pub empty_update_operators: bool,
+    /// Unknown fields of `findAndModify` are refused with its name and 40415, like those of other commands (5.0).
+    pub find_and_modify_names_itself: bool,
+    /// `getnonce` exists (until 4.8).
+    pub getnonce: bool,
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -77,6 +85,10 @@ pub static V4_4: Profile = Profile {
     let_in_commands: false,
     stores_dollar_fields: false,
     bulk_write: false,
+    snapshot_reads: false,
+    empty_update_operators: false,
+    find_and_modify_names_itself: false,
+    getnonce: true,
     execution_queues: false,
 };
 
@@ -101,6 +113,10 @@ pub static V7_0: Profile = Profile {
     let_in_commands: true,
     stores_dollar_fields: true,
     bulk_write: false,
+    snapshot_reads: true,
+    empty_update_operators: true,
+    find_and_modify_names_itself: true,
+    getnonce: false,
     execution_queues: false,
 };
 
@@ -125,6 +141,10 @@ pub static V8_0: Profile = Profile {
     let_in_commands: true,
     stores_dollar_fields: true,
     bulk_write: true,
+    snapshot_reads: true,
+    empty_update_operators: true,
+    find_and_modify_names_itself: true,
+    getnonce: false,
     execution_queues: true,
 };
 

@@ -32,6 +32,7 @@ use crate::sessions::SessionCatalog;
 use crate::storage::Engine;
 use crate::storage::catalog::Catalog;
 use crate::storage::memory::MemoryEngine;
+use crate::storage::snapshots::Snapshots;
 use crate::topology::Topology;
 
 /// How a server is set up.
@@ -101,6 +102,8 @@ pub struct Shared {
     pub read_tickets: Arc<TicketPool>,
     /// Where data is kept.
     pub engine: Arc<dyn Engine>,
+    /// Snapshots that clients were given.
+    pub snapshots: Snapshots,
     /// Which collections there are.
     pub catalog: Catalog,
     /// Open cursors.
@@ -213,6 +216,7 @@ impl Server {
             sessions,
             locks: Arc::default(),
             engine,
+            snapshots: Snapshots::default(),
             catalog,
             cursors: Cursors::default(),
             counters: Counters::default(),

@@ -8,7 +8,7 @@ use backfire_server::profile::{PROFILES, Profile};
 use backfire_tests::Lab;
 
 use crate::failure::{Checked, Within};
-use crate::skip::{Reason, by_specification, missing_part};
+use crate::skip::{Reason, by_specification, missing_part, suits};
 use crate::unified::file::{Test, TestFile};
 use crate::unified::requirements::fitting;
 use crate::unified::run;
@@ -101,7 +101,8 @@ fn profiles_for(file: &TestFile, test: &Test) -> Checked<Result<Vec<&'static Pro
     if let Some(reason) = by_specification(test) {
         return Ok(Err(reason));
     }
-    let fit = fitting(&[&file.requirements, &test.requirements], &PROFILES)?;
+    let suiting: Vec<_> = PROFILES.into_iter().filter(|profile| suits(test, profile)).collect();
+    let fit = fitting(&[&file.requirements, &test.requirements], &suiting)?;
     Ok(fit.and_then(|profiles| missing_part(file, test).map_or(Ok(profiles), Err)))
 }
 

@@ -1,7 +1,7 @@
 //! Batches of documents: how `find`, `aggregate`, `getMore` and the listings answer.
 
 use bson::raw::{RawArrayBuf, RawBsonRef, cstr};
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use bytes::Bytes;
 
 use super::{Reply, Run};
@@ -168,16 +168,19 @@ pub async fn first(
         let cursor = Cursor { id: 0, ns: ns.clone(), lsid, originating_command, source, pushed_back, no_timeout };
         run.shared().cursors.add(cursor, run.shared().rng())?
     };
-    Ok(reply(batch.documents, id, &ns, shape))
+    Ok(reply(batch.documents, id, &ns, shape, run.op.read_time()))
 }
 
-/// `{cursor: {…}}`.
-pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape) -> Reply {
+/// `{cursor: {…}}`. `at` is the time of the snapshot that was read, if the command asked for one.
+pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape, at: Option<Timestamp>) -> Reply {
     let mut cursor = RawDocumentBuf::new();
     match shape {
         Shape::BatchFirst => cursor.append(cstr!("firstBatch"), documents.clone()),
         Shape::Next => cursor.append(cstr!("nextBatch"), documents.clone()),
         Shape::BatchLast => {}
+    }
+    if let Some(time) = at {
+        cursor.append(cstr!("atClusterTime"), time);
     }
     cursor.append(cstr!("id"), id);
     cursor.append(cstr!("ns"), ns);

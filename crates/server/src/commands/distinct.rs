@@ -39,6 +39,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         Ok(Box::new(Distinct { ns, key, matcher: Arc::new(matcher), collation, hint: Hint::parse(request.get("hint"))? }))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -75,6 +76,9 @@ impl Invocation for Distinct {
             }
             let mut reply = RawDocumentBuf::new();
             reply.append(cstr!("values"), list);
+            if let Some(time) = op.read_time() {
+                reply.append(cstr!("atClusterTime"), time);
+            }
             if reply.as_bytes().len() > DOCUMENT_MAX_BYTES {
                 return Err(CommandError::new(17217, "distinct too big, 16mb cap").into());
             }

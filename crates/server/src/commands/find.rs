@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
+use bson::raw::RawArrayBuf;
 
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
@@ -70,6 +71,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             no_timeout: request.get("noCursorTimeout").is_some_and(View::is_true),
         }))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -156,7 +158,7 @@ impl Invocation for Find {
             let executor = |error: CommandError| error.caused_by("Executor error during find command");
             let Some(collection) = op.shared.catalog.get(&self.ns) else {
                 hold(op).await.map_err(executor)?;
-                return Ok(batch::reply(bson::raw::RawArrayBuf::new(), 0, &self.ns.to_string(), Shape::BatchLast));
+                return Ok(batch::reply(RawArrayBuf::new(), 0, &self.ns.to_string(), Shape::BatchLast, op.read_time()));
             };
             let mut scan = Scan::new(op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
             hold(op).await.map_err(executor)?;

@@ -14,6 +14,7 @@ use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::net::request::raw;
 use crate::pipeline::Failed;
+use crate::profile::Profile;
 use crate::plan::{Hint, Scan};
 use crate::query::{Match, Matcher, Projection, QueryContext, Sort};
 use crate::sessions::history::{FindAndModifyKind, FindAndModifyRecord};
@@ -39,8 +40,8 @@ pub const SPEC: CommandSpec = CommandSpec {
             let text = "The findAndModify command does not support document sequences.";
             return Err(CommandError::new(40472, format!("{text} ({})", sequence.name)));
         }
-        idl::only_and_let(request, shared.profile, STRUCT, FIELDS)?;
-        parse(request, shared.query_context(None))
+        only_known(request, shared.profile)?;
+        parse(request, shared.profile, shared.query_context(None))
     },
     ..CommandSpec::WRITE
 };
@@ -66,7 +67,14 @@ struct FindAndModify {
     spelled: String,
 }
 
-fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
+/// Refuses unknown fields. Older versions have words and a code of their own for them.
+fn only_known(request: &Request, profile: &Profile) -> Result<()> {
+    let only = idl::only_and_let(request, profile, STRUCT, FIELDS);
+    let in_old_words = |error: CommandError| CommandError::new(51177, error.message.replacen("findAndModify.", "", 1));
+    if profile.find_and_modify_names_itself { only } else { only.map_err(in_old_words) }
+}
+
+fn parse(request: &Request, profile: &Profile, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
     let ns = idl::collection(request)?;
     let object = |name: &str| match request.get(name) {
         None | Some(View::Null | View::Undefined) => Ok(Document::new()),
@@ -98,7 +106,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
     };
     let parsed = match &update {
         Some(update) => {
-            let options = UpdateOptions { multi: false, array_filters: &array_filters, context: &context };
+            let options = UpdateOptions { multi: false, array_filters: &array_filters, context: &context, empty_operators: profile.empty_update_operators };
             Some(Update::parse(update, &options)?)
         }
         None => None,

@@ -83,7 +83,7 @@ impl Invocation for GetMore {
             };
             let id = if batch.at_end { 0 } else { self.id };
             shared.cursors.check_in(self.id, (!batch.at_end).then_some(cursor));
-            Ok(batch::reply(batch.documents, id, &self.ns.to_string(), Shape::Next))
+            Ok(batch::reply(batch.documents, id, &self.ns.to_string(), Shape::Next, None))
         })
     }
 }

@@ -42,6 +42,8 @@ pub struct CommandSpec {
     pub retryable_write: bool,
     /// Whether it takes a `writeConcern`.
     pub write_concern: bool,
+    /// Whether it takes the read concern `snapshot`, where the version has that.
+    pub snapshot_reads: bool,
     /// Where `ok` stands in its reply.
     pub ok_place: OkPlace,
     /// Whether events tell of it: commands that read or write data.
@@ -88,6 +90,7 @@ impl CommandSpec {
         primary: PrimaryRule::Anywhere,
         retryable_write: false,
         write_concern: false,
+        snapshot_reads: false,
         ok_place: OkPlace::AfterWriteConcernError,
         observed: false,
         dies_with_client: false,
@@ -254,6 +257,7 @@ commands! {
     get_cmd_line_opts,
     get_log,
     get_more,
+    get_nonce,
     get_parameter,
     hello,
     host_info,

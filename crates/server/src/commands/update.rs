@@ -185,7 +185,7 @@ impl Update {
             context.bind_all(variables)?;
         }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
-        let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context };
+        let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context, empty_operators: shared.profile.empty_update_operators };
         let update = Change::parse(&statement.update, &options)?;
         let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {

@@ -10,6 +10,7 @@ pub mod catalog;
 pub mod collection;
 pub mod memory;
 pub mod record;
+pub mod snapshots;
 
 use std::ops::Bound;
 use std::sync::Arc;

@@ -42,6 +42,8 @@ pub struct UpdateOptions<'a> {
     pub array_filters: &'a [Document],
     /// Collation, time and variables.
     pub context: &'a QueryContext,
+    /// Whether an operator may have no fields.
+    pub empty_operators: bool,
 }
 
 /// What an update reads while it is applied.

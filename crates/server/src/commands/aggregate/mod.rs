@@ -41,6 +41,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         parse(request, shared.query_context(collation))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -144,7 +145,7 @@ impl Invocation for Aggregate {
                 Some(output) => {
                     self.write(&run, output).await?;
                     let nothing = bson::raw::RawArrayBuf::new();
-                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst))
+                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst, None))
                 }
                 None => self.read(&run).await,
             }
@@ -160,7 +161,7 @@ impl Aggregate {
         let collection = self.pipeline.reads_collection().then(|| shared.catalog.get(&self.ns)).flatten();
         let (input, size) = match collection {
             Some(collection) => {
-                let size = collection.count(&*shared.engine.snapshot());
+                let size = collection.count(&*run.op.snapshot());
                 let scan = Scan::new(run.op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
                 (reader.documents(scan), size)
             }
