@@ -23,6 +23,7 @@ pub mod server;
 pub mod sessions;
 pub mod stages;
 pub mod storage;
+pub mod tail;
 pub mod topology;
 pub mod update;
 pub mod value;

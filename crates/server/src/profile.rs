@@ -60,6 +60,10 @@ pub struct Profile {
     pub find_and_modify_names_itself: bool,
     /// `getnonce` exists (until 4.8).
     pub getnonce: bool,
+    /// A document that fails validation is refused with `errInfo` (5.0).
+    pub validation_details: bool,
+    /// Documents of a capped collection are neither deleted nor changed in size (until 4.4).
+    pub capped_is_fixed: bool,
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -89,6 +93,8 @@ pub static V4_4: Profile = Profile {
     empty_update_operators: false,
     find_and_modify_names_itself: false,
     getnonce: true,
+    validation_details: false,
+    capped_is_fixed: true,
     execution_queues: false,
 };
 
@@ -117,6 +123,8 @@ pub static V7_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    validation_details: true,
+    capped_is_fixed: false,
     execution_queues: false,
 };
 
@@ -145,6 +153,8 @@ pub static V8_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    validation_details: true,
+    capped_is_fixed: false,
     execution_queues: true,
 };
 

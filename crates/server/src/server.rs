@@ -30,6 +30,7 @@ use crate::profile::{Profile, V7_0};
 use crate::query::QueryContext;
 use crate::sessions::SessionCatalog;
 use crate::storage::Engine;
+use crate::storage::capped::Arrivals;
 use crate::storage::catalog::Catalog;
 use crate::storage::memory::MemoryEngine;
 use crate::storage::snapshots::Snapshots;
@@ -104,6 +105,8 @@ pub struct Shared {
     pub engine: Arc<dyn Engine>,
     /// Snapshots that clients were given.
     pub snapshots: Snapshots,
+    /// Wakes tailable cursors that wait.
+    pub arrivals: Arc<Arrivals>,
     /// Which collections there are.
     pub catalog: Catalog,
     /// Open cursors.
@@ -217,6 +220,7 @@ impl Server {
             locks: Arc::default(),
             engine,
             snapshots: Snapshots::default(),
+            arrivals: Arc::default(),
             catalog,
             cursors: Cursors::default(),
             counters: Counters::default(),

@@ -47,6 +47,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             variables: idl::variables(request, COMMAND)?,
             ordered: flag("ordered")?.unwrap_or(true),
             errors_only: flag("errorsOnly")?.unwrap_or(false),
+            bypass_validation: idl::bypasses_validation(request, COMMAND)?,
             batch_size: batch_size.and_then(|size| usize::try_from(size).ok()),
         }))
     },
@@ -63,6 +64,7 @@ struct BulkWrite {
     variables: Option<Document>,
     ordered: bool,
     errors_only: bool,
+    bypass_validation: bool,
     batch_size: Option<usize>,
 }
 
@@ -229,15 +231,17 @@ impl BulkWrite {
             Kind::Update(_) => WriteKind::Update,
             Kind::Delete(_) => WriteKind::Delete,
         };
+        let bypass_validation = self.bypass_validation;
         let mut results = WriteResults::new(kind);
         match &write.kind {
             Kind::Insert(document) => {
-                let insert = Insert { ns, documents: vec![document.clone()], statements: ids, ordered: true };
+                let insert = Insert { ns, documents: vec![document.clone()], statements: ids, ordered: true, bypass_validation };
                 insert.all(run, &mut results).await?;
             }
             Kind::Update(statement) => {
                 let variables = self.variables.clone();
-                let update = Update { ns, updates: vec![(**statement).clone()], ids, ordered: true, variables };
+                let updates = vec![(**statement).clone()];
+                let update = Update { ns, updates, ids, ordered: true, variables, bypass_validation };
                 update.all(run, &mut results).await?;
             }
             Kind::Delete(statement) => {

@@ -22,6 +22,7 @@ use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::value::{Collation, View};
 use crate::write::prepare::{batch, id_of, statement_ids};
+use crate::write::update::check_removal;
 use crate::write::{WriteKind, WriteResults};
 
 /// `{delete: collection, deletes: [{q, limit, collation, hint}, …], ordered: bool}`.
@@ -203,6 +204,7 @@ impl Delete {
         if !matcher.matches(document)? {
             return Ok(false);
         }
+        check_removal(op.shared.profile, collection)?;
         collection.remove(&mut *transaction, record, document)?;
         let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(document) };
         engine::commit(op, &self.ns, transaction, run.session.as_deref(), done).await?;

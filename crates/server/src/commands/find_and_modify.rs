@@ -28,7 +28,7 @@ use crate::update::{Update, UpdateOptions};
 use crate::value::view::to_raw;
 use crate::value::{Collation, View, text};
 use crate::write::prepare::id_of;
-use crate::write::update::{Change, Job, Outcome};
+use crate::write::update::{Change, Job, Outcome, check_removal};
 
 /// `{findAndModify: collection, query, sort, remove | update, new, fields, upsert, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -63,6 +63,7 @@ struct FindAndModify {
     hint: Option<Hint>,
     return_new: bool,
     upsert: bool,
+    bypass_validation: bool,
     /// The request as error texts spell it.
     spelled: String,
 }
@@ -133,6 +134,7 @@ fn parse(request: &Request, profile: &Profile, mut context: QueryContext) -> Res
         hint: Hint::parse(request.get("hint"))?,
         return_new,
         upsert,
+        bypass_validation: idl::bypasses_validation(request, STRUCT)?,
         spelled: text::document(&spelled),
     }))
 }
@@ -225,6 +227,7 @@ impl FindAndModify {
             sort: self.sort.as_ref(),
             session: run.session.as_deref(),
             remember: &remember,
+            bypass_validation: self.bypass_validation,
         };
         let Outcome { change, upserted, .. } = job.run().await?;
         let Some(change) = change else {
@@ -283,6 +286,7 @@ impl FindAndModify {
         if !self.matcher.matches(raw(&value))? {
             return Err(WriteError::Conflict);
         }
+        check_removal(op.shared.profile, collection)?;
         collection.remove(&mut *transaction, record, raw(&value))?;
         let id = id_of(raw(&value));
         let kind = FindAndModifyKind::Remove;

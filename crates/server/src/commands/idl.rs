@@ -87,6 +87,15 @@ pub fn only_and_let(request: &Request, profile: &Profile, owner: &str, own: &[&s
     only(request, owner, &[own, &["let"]].concat())
 }
 
+/// Whether documents need not be valid.
+///
+/// # Errors
+/// 14 when the field is not a bool.
+pub fn bypasses_validation(request: &Request, owner: &str) -> Result<bool> {
+    let field = "bypassDocumentValidation";
+    Ok(boolean(request.get(field), owner, field, true)?.unwrap_or(false))
+}
+
 /// The variables of `let`.
 ///
 /// # Errors

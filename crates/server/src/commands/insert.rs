@@ -19,7 +19,7 @@ use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::write::prepare::{batch, document_to_store, id_of, statement_ids};
-use crate::write::{WriteKind, WriteResults};
+use crate::write::{WriteKind, WriteResults, validation};
 
 /// `{insert: collection, documents: […], ordered: bool}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -31,7 +31,8 @@ pub const SPEC: CommandSpec = CommandSpec {
         let documents = batch(request, "insert", "documents")?;
         let statements = statement_ids(request, documents.len())?;
         let ordered = idl::boolean(request.get("ordered"), "insert", "ordered", false)?.unwrap_or(true);
-        Ok(Box::new(Insert { ns, documents, statements, ordered }))
+        let bypass_validation = idl::bypasses_validation(request, "insert")?;
+        Ok(Box::new(Insert { ns, documents, statements, ordered, bypass_validation }))
     },
     ..CommandSpec::WRITE
 };
@@ -46,6 +47,7 @@ pub(super) struct Insert {
     pub(super) documents: Vec<Bytes>,
     pub(super) statements: Vec<i32>,
     pub(super) ordered: bool,
+    pub(super) bypass_validation: bool,
 }
 
 /// A document that waits to be inserted with others.
@@ -206,6 +208,9 @@ impl Insert {
         }
         let mut transaction = op.shared.engine.begin();
         for one in batch {
+            if !self.bypass_validation {
+                validation::check(collection, raw(&one.document), None, op.shared.profile)?;
+            }
             collection.insert(&mut *transaction, raw(&one.document))?;
         }
         let statements = batch.iter().map(|one| (one.statement, StatementRecord::Insert)).collect();

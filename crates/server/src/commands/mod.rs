@@ -240,6 +240,7 @@ commands! {
     aggregate,
     build_info,
     bulk_write,
+    coll_mod,
     configure_fail_point,
     connection_status,
     count,

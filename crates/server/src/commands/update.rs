@@ -37,7 +37,8 @@ pub const SPEC: CommandSpec = CommandSpec {
         let updates = statements.iter().map(parse).collect::<Result<_>>()?;
         let ordered = idl::boolean(request.get("ordered"), "update", "ordered", false)?.unwrap_or(true);
         let variables = idl::variables(request, "update")?;
-        Ok(Box::new(Update { ns, updates, ids, ordered, variables }))
+        let bypass_validation = idl::bypasses_validation(request, "update")?;
+        Ok(Box::new(Update { ns, updates, ids, ordered, variables, bypass_validation }))
     },
     ..CommandSpec::WRITE
 };
@@ -49,6 +50,7 @@ pub(super) struct Update {
     pub(super) ids: Vec<i32>,
     pub(super) ordered: bool,
     pub(super) variables: Option<Document>,
+    pub(super) bypass_validation: bool,
 }
 
 /// One of them.
@@ -206,6 +208,7 @@ impl Update {
             sort: sort.as_ref(),
             session: run.session.as_deref(),
             remember: &remember,
+            bypass_validation: self.bypass_validation,
         }
         .run()
         .await

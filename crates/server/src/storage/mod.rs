@@ -6,6 +6,7 @@
 //!
 //! Invariant: data, index entries and the retry history of a statement are written by one commit.
 
+pub mod capped;
 pub mod catalog;
 pub mod collection;
 pub mod memory;

@@ -111,7 +111,7 @@ impl OfServer {
             let indexes = collection.indexes().len() as i32;
             let storage = doc! {
                 "size": size, "count": count, "avgObjSize": if count > 0 { size / count } else { 0 },
-                "storageSize": size, "capped": false, "nindexes": indexes, "ok": 1,
+                "storageSize": size, "capped": collection.capped.is_some(), "nindexes": indexes, "ok": 1,
             };
             stats.insert("storageStats", storage);
         }
