@@ -22,6 +22,7 @@ pub mod reference;
 pub mod server;
 pub mod sessions;
 pub mod stages;
+pub mod stats;
 pub mod storage;
 pub mod tail;
 pub mod topology;

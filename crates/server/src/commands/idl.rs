@@ -96,6 +96,21 @@ pub fn bypasses_validation(request: &Request, owner: &str) -> Result<bool> {
     Ok(boolean(request.get(field), owner, field, true)?.unwrap_or(false))
 }
 
+/// The unit of sizes in a reply, in bytes.
+///
+/// # Errors
+/// 9 and 14 when it is not a positive number.
+pub fn scale(request: &Request) -> Result<u64> {
+    match request.get("scale") {
+        None => Ok(1),
+        Some(value) => match value.number().map(|number| number.to_i64_saturating()) {
+            Some(scale @ 1..) => Ok(scale as u64),
+            Some(_) => Err(CommandError::bad_value("scale has to be > 0")),
+            None => Err(CommandError::bad_value("scale has to be a number > 0")),
+        },
+    }
+}
+
 /// The variables of `let`.
 ///
 /// # Errors

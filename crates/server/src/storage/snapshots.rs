@@ -17,7 +17,10 @@ const MAX: usize = 1000;
 
 /// Snapshots by the time of the newest write in them.
 #[derive(Debug, Default)]
-pub struct Snapshots(Mutex<BTreeMap<Timestamp, (Instant, Arc<dyn Snapshot>)>>);
+pub struct Snapshots(Mutex<BTreeMap<Timestamp, Kept>>);
+
+/// A snapshot, and when it was given out first.
+type Kept = (Instant, Arc<dyn Snapshot>);
 
 impl Snapshots {
     /// The snapshot of `time`, which is now: the one that was given out for it before, or a new one.
