@@ -103,7 +103,8 @@ impl Write {
         };
         let kind = match name.as_str() {
             "insert" => {
-                let document = op.get_document("document").map_err(|_| idl::missing("BulkWriteInsertOp", "document"))?;
+                let document =
+                    op.get_document("document").map_err(|_| idl::missing("BulkWriteInsertOp", "document"))?;
                 Kind::Insert(Bytes::copy_from_slice(document.as_bytes()))
             }
             "update" => {
@@ -235,7 +236,8 @@ impl BulkWrite {
         let mut results = WriteResults::new(kind);
         match &write.kind {
             Kind::Insert(document) => {
-                let insert = Insert { ns, documents: vec![document.clone()], statements: ids, ordered: true, bypass_validation };
+                let insert =
+                    Insert { ns, documents: vec![document.clone()], statements: ids, ordered: true, bypass_validation };
                 insert.all(run, &mut results).await?;
             }
             Kind::Update(statement) => {

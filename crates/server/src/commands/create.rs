@@ -11,8 +11,21 @@ use crate::write::validation::Validator;
 
 /// Fields of a collection's options.
 const OPTIONS: &[&str] = &[
-    "capped", "autoIndexId", "idIndex", "size", "max", "storageEngine", "validator", "validationLevel", "validationAction",
-    "indexOptionDefaults", "viewOn", "pipeline", "collation", "flags", "temp",
+    "capped",
+    "autoIndexId",
+    "idIndex",
+    "size",
+    "max",
+    "storageEngine",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "indexOptionDefaults",
+    "viewOn",
+    "pipeline",
+    "collation",
+    "flags",
+    "temp",
 ];
 
 /// `{create: collection, …options}`.

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::{Document, RawDocument};
 use bson::raw::{RawDocumentBuf, cstr};
+use bson::{Document, RawDocument};
 use bytes::Bytes;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
@@ -85,7 +85,9 @@ impl Statement {
             Some(1) => false,
             _ => {
                 let got = crate::value::text::value(limit);
-                return Err(CommandError::failed_to_parse(format!("The limit field in delete objects must be 0 or 1. Got {got}")));
+                return Err(CommandError::failed_to_parse(format!(
+                    "The limit field in delete objects must be 0 or 1. Got {got}"
+                )));
             }
         };
         let collation = match field("collation").and_then(View::as_document) {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::RawBson;
+use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::error::CommandError;
@@ -37,7 +37,13 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(View::Document(query)) => Matcher::parse_view(query, &context)?,
             Some(other) => return Err(idl::wrong_type("distinct", "query", other, "object")),
         };
-        Ok(Box::new(Distinct { ns, key, matcher: Arc::new(matcher), collation, hint: Hint::parse(request.get("hint"))? }))
+        Ok(Box::new(Distinct {
+            ns,
+            key,
+            matcher: Arc::new(matcher),
+            collation,
+            hint: Hint::parse(request.get("hint"))?,
+        }))
     },
     snapshot_reads: true,
     ..CommandSpec::READ

@@ -24,14 +24,24 @@ pub const SPEC: CommandSpec = CommandSpec {
         let whole = || text::document(request.document());
         let id = match request.get("getMore") {
             Some(View::Int64(id)) => id,
-            _ => return Err(CommandError::type_mismatch(format!("Field 'getMore' must be of type long in: {}", whole()))),
+            _ => {
+                return Err(CommandError::type_mismatch(format!(
+                    "Field 'getMore' must be of type long in: {}",
+                    whole()
+                )));
+            }
         };
         if id == 0 {
             return Err(CommandError::bad_value("Cursor id for getMore must be non-zero"));
         }
         let collection = match request.get("collection") {
             Some(View::String(collection)) => collection,
-            _ => return Err(CommandError::type_mismatch(format!("Field 'collection' must be of type string in: {}", whole()))),
+            _ => {
+                return Err(CommandError::type_mismatch(format!(
+                    "Field 'collection' must be of type string in: {}",
+                    whole()
+                )));
+            }
         };
         let ns = Namespace::new(request.database()?, collection);
         let batch_size = match request.get("batchSize") {
@@ -40,7 +50,9 @@ pub const SPEC: CommandSpec = CommandSpec {
                 Some(size @ 0..) => Some(size as usize).filter(|size| *size > 0),
                 _ => {
                     let got = text::value(size);
-                    return Err(CommandError::bad_value(format!("Batch size for getMore must be positive, but received: {got}")));
+                    return Err(CommandError::bad_value(format!(
+                        "Batch size for getMore must be positive, but received: {got}"
+                    )));
                 }
             },
         };

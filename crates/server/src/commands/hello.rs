@@ -99,7 +99,8 @@ fn awaited(request: &Request, shared: &Shared) -> Result<Option<Awaited>> {
         return Err(CommandError::new(31372, "topologyVersion must have a non-negative counter"));
     }
     let max_await = idl::whole_number(max_await).and_then(|millis| u64::try_from(millis).ok());
-    let max_await = max_await.ok_or_else(|| CommandError::new(31373, "maxAwaitTimeMS must be a non-negative integer"))?;
+    let max_await =
+        max_await.ok_or_else(|| CommandError::new(31373, "maxAwaitTimeMS must be a non-negative integer"))?;
     if process_id == shared.topology.process_id() && counter > shared.topology.version() {
         let code = if shared.topology.is_replica_set() { 31382 } else { 51764 };
         return Err(CommandError::new(
@@ -198,7 +199,10 @@ impl Hello {
                     Spelling::IsMaster if run.op.shared.profile.hello => "hello",
                     Spelling::IsMaster => "isMaster",
                 };
-                return Err(CommandError::new(186, format!("The client metadata document may only be sent in the first {command}")));
+                return Err(CommandError::new(
+                    186,
+                    format!("The client metadata document may only be sent in the first {command}"),
+                ));
             }
             client.app_name = app_name(metadata).map(str::to_owned);
             client.metadata = Some(metadata.clone());

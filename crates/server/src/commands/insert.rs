@@ -84,11 +84,12 @@ impl Insert {
         for (index, (document, statement)) in self.documents.iter().zip(&self.statements).enumerate() {
             let shared = run.shared();
             bump(&shared.counters.ops.insert);
-            let prepared = match document_to_store(document, shared.profile.stores_dollar_fields, || shared.new_object_id()) {
-                Ok(Some(stored)) => Ok(Bytes::from(stored)),
-                Ok(None) => Ok(document.clone()),
-                Err(error) => Err(error),
-            };
+            let prepared =
+                match document_to_store(document, shared.profile.stores_dollar_fields, || shared.new_object_id()) {
+                    Ok(Some(stored)) => Ok(Bytes::from(stored)),
+                    Ok(None) => Ok(document.clone()),
+                    Err(error) => Err(error),
+                };
             let executed = match run.session.as_mut() {
                 Some(session) => session.executed(*statement)?,
                 None => Executed::No,
@@ -132,7 +133,12 @@ impl Insert {
     }
 
     /// Inserts the waiting documents; false when the command should stop after them.
-    async fn flush(&self, run: &mut Run<'_>, pending: &mut Vec<Pending>, results: &mut WriteResults) -> Result<bool, Failed> {
+    async fn flush(
+        &self,
+        run: &mut Run<'_>,
+        pending: &mut Vec<Pending>,
+        results: &mut WriteResults,
+    ) -> Result<bool, Failed> {
         let batch = std::mem::take(pending);
         if batch.is_empty() {
             return Ok(true);
@@ -216,7 +222,8 @@ impl Insert {
         let statements = batch.iter().map(|one| (one.statement, StatementRecord::Insert)).collect();
         let first_id = batch.first().map_or(Bson::Null, |one| id_of(raw(&one.document)));
         let session: Option<&CheckedOut> = run.session.as_deref();
-        engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id }).await
+        engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id })
+            .await
     }
 }
 

@@ -70,7 +70,8 @@ pub(super) struct Statement {
 }
 
 const STRUCT: &str = "update.updates";
-const FIELDS: &[&str] = &["q", "u", "c", "multi", "upsert", "collation", "arrayFilters", "hint", "sort", "upsertSupplied"];
+const FIELDS: &[&str] =
+    &["q", "u", "c", "multi", "upsert", "collation", "arrayFilters", "hint", "sort", "upsertSupplied"];
 
 impl Statement {
     /// Reads `{q, u, …}`; `owner` is what error texts call it.
@@ -151,8 +152,11 @@ impl Update {
             bump(&run.shared().counters.ops.update);
             run.op.view().statement = Some(statement.shown.clone());
             if statement.multi && run.session.is_some() {
-                results.failed(index, CommandError::new(72, "Cannot use (or request) retryable writes with multi=true"))?;
-            } else if let Some(Executed::Yes(record)) = run.session.as_mut().map(|session| session.executed(*id)).transpose()? {
+                results
+                    .failed(index, CommandError::new(72, "Cannot use (or request) retryable writes with multi=true"))?;
+            } else if let Some(Executed::Yes(record)) =
+                run.session.as_mut().map(|session| session.executed(*id)).transpose()?
+            {
                 results.retried(*id);
                 match record {
                     StatementRecord::Upsert(upserted) => results.upserted(index, *upserted),
@@ -187,7 +191,12 @@ impl Update {
             context.bind_all(variables)?;
         }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
-        let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context, empty_operators: shared.profile.empty_update_operators };
+        let options = UpdateOptions {
+            multi: statement.multi,
+            array_filters: &statement.array_filters,
+            context: &context,
+            empty_operators: shared.profile.empty_update_operators,
+        };
         let update = Change::parse(&statement.update, &options)?;
         let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {

@@ -34,7 +34,7 @@ pub async fn run(lab: &Arc<Lab>, file: &TestFile, test: &Test) -> Checked {
     let result = timeout(LIMIT, context.operate(file, test)).await.unwrap_or_else(|_| fail!("it does not end"));
     // Whatever came of it, the next test finds a clean server.
     let cleaned = context.clean_up().await;
-    let result = result.and_then(|()| cleaned);
+    let result = result.and(cleaned);
     let result = match result {
         Ok(()) => context.judge(test).await,
         Err(failure) => Err(failure),

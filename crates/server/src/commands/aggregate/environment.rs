@@ -16,8 +16,8 @@ use crate::ops::current_op::{self, Wanted};
 use crate::plan::Scan;
 use crate::query::Matcher;
 use crate::server::Shared;
-use crate::storage::collection::Collection;
 use crate::stats;
+use crate::storage::collection::Collection;
 use crate::value::View;
 use crate::value::view::to_raw;
 
@@ -134,7 +134,8 @@ impl OfServer {
 }
 
 fn storage_scale(options: &Document) -> u64 {
-    let scale = options.get_document("storageStats").ok().and_then(|options| View::from(options.get("scale")?).number());
+    let scale =
+        options.get_document("storageStats").ok().and_then(|options| View::from(options.get("scale")?).number());
     scale.and_then(|scale| u64::try_from(scale.to_i64_saturating()).ok()).filter(|scale| *scale > 0).unwrap_or(1)
 }
 

@@ -89,7 +89,9 @@ pub(super) async fn write(
 
 /// A document with an `_id`, as it is stored.
 fn stored(run: &Run<'_>, document: &RawDocumentBuf) -> Result<RawDocumentBuf> {
-    let stored = document_to_store(document.as_bytes(), run.shared().profile.stores_dollar_fields, || run.shared().new_object_id())?;
+    let stored = document_to_store(document.as_bytes(), run.shared().profile.stores_dollar_fields, || {
+        run.shared().new_object_id()
+    })?;
     match stored {
         Some(bytes) => RawDocumentBuf::from_bytes(bytes).map_err(|error| crate::value::view::invalid_bson(&error)),
         None => Ok(document.clone()),

@@ -161,16 +161,38 @@ fn count(request: &Request, name: &str, label: &str) -> Result<Option<u64>> {
 
 fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
     const KNOWN: &[&str] = &[
-        "filter", "sort", "projection", "hint", "skip", "limit", "batchSize", "singleBatch", "noCursorTimeout", "collation", "let",
-        "allowDiskUse", "allowPartialResults", "oplogReplay", "ntoreturn", "term", "runtimeConstants",
-        "min", "max", "returnKey", "showRecordId", "tailable", "awaitData",
+        "filter",
+        "sort",
+        "projection",
+        "hint",
+        "skip",
+        "limit",
+        "batchSize",
+        "singleBatch",
+        "noCursorTimeout",
+        "collation",
+        "let",
+        "allowDiskUse",
+        "allowPartialResults",
+        "oplogReplay",
+        "ntoreturn",
+        "term",
+        "runtimeConstants",
+        "min",
+        "max",
+        "returnKey",
+        "showRecordId",
+        "tailable",
+        "awaitData",
     ];
     for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
         let name = name.as_str();
         let too_new = name == "let" && !profile.let_in_commands;
         if too_new || (!KNOWN.contains(&name) && !idl::is_generic(name)) {
             let whole = text::document(request.document());
-            return Err(CommandError::failed_to_parse(format!("Failed to parse: {whole}. Unrecognized field '{name}'.")));
+            return Err(CommandError::failed_to_parse(format!(
+                "Failed to parse: {whole}. Unrecognized field '{name}'."
+            )));
         }
     }
     Ok(())
@@ -200,7 +222,8 @@ impl Invocation for Find {
             let (batch_size, single_batch, no_timeout) = (self.batch_size, self.single_batch, self.no_timeout);
             let ns = self.ns.to_string();
             let source = FindSource::new(*self, records);
-            let reply = batch::first(&run, ns, Box::new(source), batch_size, single_batch, Shape::BatchFirst, no_timeout).await;
+            let reply =
+                batch::first(&run, ns, Box::new(source), batch_size, single_batch, Shape::BatchFirst, no_timeout).await;
             drop(inside);
             reply.map_err(|failed| match failed {
                 Failed::Error(error) => Failed::Error(executor(error)),

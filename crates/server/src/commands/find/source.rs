@@ -13,10 +13,10 @@ use crate::net::request::raw;
 use crate::ops::Op;
 use crate::plan::Scan;
 use crate::query::{Match, Sort};
+use crate::stages::reply::append_all;
 use crate::storage::Value;
 use crate::storage::collection::Index;
 use crate::storage::record::RecordId;
-use crate::stages::reply::append_all;
 use crate::tail::Tail;
 
 /// How many bytes a sort may hold.
