@@ -5,8 +5,11 @@
 
 pub mod context;
 pub mod group;
+pub mod headline;
 pub mod input;
 pub mod json;
+pub mod numbers;
+pub mod palette;
 pub mod story;
 pub mod table;
 pub mod text;
