@@ -22,6 +22,9 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Read a service's settings, predict how many sends and copies one record can cause, and say what to change.
+    #[command(after_help = CHECK_EXAMPLES)]
+    Check(Check),
     /// Run one write against a stalled server, count what arrived and what ran, and compare with the prediction.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(Rehearse),
@@ -29,6 +32,15 @@ pub enum Command {
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
 }
+
+const CHECK_EXAMPLES: &str = "\
+Examples:
+  backfire check                             the service in this folder, or all of them
+  backfire check --uri 'mongodb://db/?socketTimeoutMS=30000'
+  backfire check . --profile prod --set MONGO_URI=mongodb://db/
+  backfire check --explain BF002             what a finding means
+  backfire check . --format sarif > backfire.sarif
+  backfire check . --write-baseline known.json; backfire check . --baseline known.json";
 
 const REHEARSE_EXAMPLES: &str = "\
 Examples:
@@ -44,6 +56,76 @@ Examples:
   backfire serve                      on 127.0.0.1:27017, behaving like 7.0
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
   mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+pub struct Check {
+    /// Folders and files of services: Spring configuration, pom.xml and Gradle files, Kafka Connect sinks, package.json,
+    /// pyproject.toml, go.mod, backfire.toml. Without any, and without --uri: this folder.
+    pub paths: Vec<PathBuf>,
+    /// Look at this connection string, in the place of the one that is found.
+    #[arg(long, value_name = "URI")]
+    pub uri: Option<String>,
+    /// The value of a property, or of a name in a placeholder; may be repeated.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Let environment variables fill placeholders and set properties, as they do for the service.
+    #[arg(long)]
+    pub env: bool,
+    /// An active Spring profile; may be repeated.
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub profile: Vec<String>,
+    /// How long the server stands still (default: longer than all retries).
+    #[arg(long, value_name = "DURATION", value_parser = duration_ms)]
+    pub stall: Option<u64>,
+    /// Also look at test sources.
+    #[arg(long)]
+    pub with_tests: bool,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: CheckFormat,
+    /// The least level of a finding that makes the exit code 1.
+    #[arg(long, value_enum, default_value_t, value_name = "LEVEL")]
+    pub fail_on: FailOn,
+    /// Findings that are known and not reported again.
+    #[arg(long, value_name = "FILE")]
+    pub baseline: Option<PathBuf>,
+    /// Write the present findings down as known.
+    #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
+    pub write_baseline: Option<PathBuf>,
+    /// Print the page of a rule.
+    #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "uri", "rules"])]
+    pub explain: Option<String>,
+    /// List all rules.
+    #[arg(long, conflicts_with_all = ["paths", "uri"])]
+    pub rules: bool,
+}
+
+/// How to show what a check found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum CheckFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// For machines.
+    Json,
+    /// SARIF 2.1.0, for code scanning.
+    Sarif,
+    /// Annotations of a GitHub workflow.
+    Github,
+}
+
+/// From which level on a finding makes the check fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub enum FailOn {
+    /// Every finding.
+    Note,
+    /// Warnings and errors.
+    #[default]
+    Warning,
+    /// Errors only.
+    Error,
+}
 
 /// Arguments of `rehearse`.
 #[derive(Debug, Args)]
@@ -137,6 +219,31 @@ fn scale(text: &str) -> Result<f64, String> {
     }
 }
 
+fn key_value(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
+        _ => Err("must be of the form KEY=VALUE".to_owned()),
+    }
+}
+
+/// `240s`, `4m`, `1500ms`, `2h`, as milliseconds.
+fn duration_ms(text: &str) -> Result<u64, String> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(digits);
+    let factor = match unit {
+        "ms" => Some(1),
+        "s" => Some(1000),
+        "m" | "min" => Some(60_000),
+        "h" => Some(3_600_000),
+        _ => None,
+    };
+    let number = number.parse::<u64>().ok();
+    number
+        .zip(factor)
+        .and_then(|(number, factor)| number.checked_mul(factor))
+        .ok_or_else(|| "must be a whole number with a unit: 1500ms, 240s, 4m or 2h".to_owned())
+}
+
 fn namespace(text: &str) -> Result<String, String> {
     match backfire_model::Namespace::parse(text) {
         Some(_) => Ok(text.to_owned()),
@@ -152,6 +259,18 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn durations_have_a_unit() {
+        for (text, expected) in
+            [("1500ms", Some(1500)), ("240s", Some(240_000)), ("4m", Some(240_000)), ("2h", Some(7_200_000))]
+        {
+            assert_eq!(duration_ms(text).ok(), expected);
+        }
+        for text in ["", "5", "s", "-5s", "5x", "99999999999999999999s", "18446744073709551615h"] {
+            assert!(duration_ms(text).is_err(), "{text}");
+        }
     }
 
     /// The help of every command, as the page shows it.

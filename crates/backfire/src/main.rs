@@ -25,6 +25,7 @@ fn main() -> ExitCode {
     };
     tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_target(false).init();
     match cli.command {
+        Command::Check(arguments) => commands::check::run(&arguments),
         Command::Rehearse(arguments) => commands::rehearse::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
     }

@@ -4,13 +4,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ConnectionId, Execution, Lsid, OpId, RequestId, TxnNumber};
+use crate::ids::{ConnectionId, Execution, Lsid, OpId, RecordId, RequestId, TxnNumber};
 
 /// Something that happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Event {
     /// Milliseconds since the recording began.
     pub at_ms: u64,
+    /// The record whose logical write it is about, where there are several and the recorder knows.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub record: Option<RecordId>,
     /// What happened.
     #[serde(flatten)]
     pub what: What,
@@ -303,6 +306,7 @@ mod tests {
         let write = WriteId { lsid: Some(Lsid(Uuid::from_bytes([1; 16]))), txn_number: Some(TxnNumber(1)) };
         let event = Event {
             at_ms: 30_000,
+            record: None,
             what: What::Server(ServerEvent::Waiting { op: OpId(7), write, wait: Wait::Session }),
         };
         let json = serde_json::to_string(&event).unwrap();
@@ -319,6 +323,7 @@ mod tests {
         let outcome = Outcome::Error { code: 50, code_name: "MaxTimeMSExpired".into() };
         let event = Event {
             at_ms: 1,
+            record: None,
             what: What::Server(ServerEvent::Ended { op: OpId(7), write, outcome, client_there: false }),
         };
         let json = serde_json::to_string(&event).unwrap();

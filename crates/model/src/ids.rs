@@ -56,6 +56,44 @@ number_id! {
     RequestId(i32)
 }
 
+number_id! {
+    /// A consumer of a group, from 1.
+    ConsumerId(u32)
+}
+
+/// A record of a topic: what one logical write comes from. Its text is `partition-offset`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct RecordId {
+    /// The partition.
+    pub partition: u32,
+    /// The place in the partition.
+    pub offset: u64,
+}
+
+impl fmt::Display for RecordId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.partition, self.offset)
+    }
+}
+
+impl From<RecordId> for String {
+    fn from(record: RecordId) -> Self {
+        record.to_string()
+    }
+}
+
+impl TryFrom<String> for RecordId {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let parts = text.split_once('-').and_then(|(partition, offset)| {
+            Some(Self { partition: partition.parse().ok()?, offset: offset.parse().ok()? })
+        });
+        parts.ok_or_else(|| format!("'{text}' is no record: it is a partition and an offset, such as 3-17"))
+    }
+}
+
 /// A database and a collection.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Namespace {

@@ -14,4 +14,4 @@ pub mod scenario;
 
 pub use back_off::{BackOff, BackOffError, SpringVersion};
 pub use connection_string::ConnectionString;
-pub use ids::{ConnectionId, Execution, Lsid, Namespace, OpId, RequestId, StmtId, TxnNumber};
+pub use ids::{ConnectionId, ConsumerId, Execution, Lsid, Namespace, OpId, RecordId, RequestId, StmtId, TxnNumber};

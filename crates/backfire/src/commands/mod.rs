@@ -1,4 +1,5 @@
 //! The commands, one file each.
 
+pub mod check;
 pub mod rehearse;
 pub mod serve;

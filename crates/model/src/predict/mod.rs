@@ -143,7 +143,7 @@ pub struct Prediction {
 /// When the client would wait for ever.
 pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
     let mut walk = Walk::new(plan);
-    walk.to_the_end()?;
+    walk.go()?;
     Ok(walk.prediction())
 }
 

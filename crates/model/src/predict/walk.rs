@@ -70,7 +70,7 @@ impl<'p> Walk<'p> {
 
     /// # Errors
     /// When nothing ends the wait of the client.
-    pub(super) fn to_the_end(&mut self) -> Result<(), Unpredictable> {
+    pub(super) fn go(&mut self) -> Result<(), Unpredictable> {
         self.execute();
         while self.client != Client::Over {
             self.next_moment()?;

@@ -39,6 +39,8 @@ pub const FORGET_RETRY_HISTORY: &str = "forgetRetryHistory";
 pub const STALL_IN_ENGINE: &str = "stallInEngine";
 /// backfire's own: a write stands still before its engine work, with ticket and lock, and does check for interrupts.
 pub const STALL_INTERRUPTIBLE: &str = "stallInterruptible";
+/// backfire's own: work in the engine takes time.
+pub const SLOW_ENGINE: &str = "slowEngine";
 
 /// All fail points.
 pub const FAIL_POINTS: &[FailPointRow] = &[
@@ -69,5 +71,11 @@ pub const FAIL_POINTS: &[FailPointRow] = &[
         STALL_INTERRUPTIBLE,
         "backfire's own: a write stands still with its ticket and locks at a place where maxTimeMS and killOp end it; \
          data: {namespace, appName, blockTimeMS}",
+    ),
+    row(
+        SLOW_ENGINE,
+        "backfire's own: a write takes time in the engine, with its ticket and locks, deaf to interrupts; with tickets that \
+         is a model of the server's capacity; data: {namespace, appName, meanMS, distribution: \"fixed\" or \
+         \"exponential\"}",
     ),
 ];

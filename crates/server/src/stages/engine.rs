@@ -6,18 +6,23 @@ use std::time::Duration;
 use backfire_model::Namespace;
 use backfire_model::event::{ServerEvent, Wait};
 use bson::{Bson, Document};
+use rand::RngExt;
 
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
 use crate::failpoints::Entered;
 use crate::failpoints::table::{
-    FORGET_RETRY_HISTORY, ON_PRIMARY_TRANSACTIONAL_WRITE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE,
+    FORGET_RETRY_HISTORY, ON_PRIMARY_TRANSACTIONAL_WRITE, SLOW_ENGINE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE,
 };
 use crate::ops::Op;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::storage::Transaction;
 use crate::storage::collection::WriteError;
-use crate::value::text;
+use crate::value::number::Number;
+use crate::value::{View, text};
+
+/// The longest time that `slowEngine` lets a write take.
+const SLOW_MAX_MS: f64 = 3_600_000.0;
 
 /// How long the `attempt`-th conflict in a row is slept off: not at all at first, then longer and longer.
 pub fn conflict_back_off(attempt: u32) -> Option<Duration> {
@@ -120,6 +125,21 @@ fn is_retry_history(ns: &Namespace) -> bool {
     ns.db == "config" && ns.coll == "transactions"
 }
 
+/// `slowEngine`: the work of a write takes time.
+async fn take_time(op: &Op, ns: &Namespace) {
+    let point = op.shared.fail_points.get(SLOW_ENGINE);
+    let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) else { return };
+    let mean_ms = entered.data.get("meanMS").and_then(|mean| View::from(mean).number()).map_or(0.0, Number::to_f64);
+    let takes_ms = match entered.data.get_str("distribution") {
+        // The inverse of the distribution function, at a random place.
+        Ok("exponential") => -mean_ms * (1.0 - op.shared.rng().lock().random::<f64>()).ln(),
+        _ => mean_ms,
+    };
+    if takes_ms > 0.0 {
+        op.wait_uninterruptibly(tokio::time::sleep(Duration::from_secs_f64(takes_ms.min(SLOW_MAX_MS) / 1000.0))).await;
+    }
+}
+
 /// What a transaction has done, for the history and for events.
 #[derive(Debug)]
 pub struct Done {
@@ -159,6 +179,7 @@ pub async fn commit(
         }
         None => None,
     };
+    take_time(op, ns).await;
     stall(op, ns).await;
     if staged.is_some() {
         before_retryable_commit(op, ns)?;

@@ -1,0 +1,205 @@
+//! What a check found, as values; [`crate::output`] makes text of it.
+
+use crate::finding::{Finding, Level};
+use crate::prediction::Prediction;
+use crate::rules::{self, Context};
+use crate::service::{Recoverer, Retries, Service};
+use crate::setting::{Setting, Source, counted};
+use crate::source::masked;
+
+/// A setting that decides, as it is shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SettingRow {
+    /// Its name.
+    pub name: String,
+    /// Its value; `unknown` where it is not known.
+    pub value: String,
+    /// Where it comes from.
+    pub source: Source,
+    /// What has to be said about it.
+    pub note: Option<String>,
+}
+
+/// A service.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServiceReport {
+    /// Its folder.
+    pub name: String,
+    /// The settings that decide.
+    pub settings: Vec<SettingRow>,
+    /// The prediction for each listener.
+    pub predictions: Vec<Prediction>,
+    /// What is worth knowing, such as profiles that were not looked at.
+    pub notes: Vec<String>,
+}
+
+/// What a check found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The services.
+    pub services: Vec<ServiceReport>,
+    /// The findings, the worst first in each file.
+    pub findings: Vec<Finding>,
+    /// How many findings a comment or `backfire.toml` ignores.
+    pub ignored: usize,
+    /// How many findings the baseline knows.
+    pub in_baseline: usize,
+    /// How many files were read.
+    pub files: usize,
+    /// The level from which a finding makes the check fail.
+    pub fail_on: Level,
+}
+
+impl Report {
+    /// Whether a finding makes the check fail: exit code 1.
+    pub fn fails(&self) -> bool {
+        self.findings.iter().any(|finding| finding.level >= self.fail_on)
+    }
+
+    /// How many findings there are of a level.
+    pub fn count(&self, level: Level) -> usize {
+        self.findings.iter().filter(|finding| finding.level == level).count()
+    }
+}
+
+/// Predicts and applies the rules.
+pub fn of_service(service: &Service) -> (ServiceReport, Vec<Finding>) {
+    let predictions: Vec<Prediction> =
+        service.listeners.iter().map(|listener| crate::prediction::predict(service, listener)).collect();
+    let findings = rules::run(&Context { service, predictions: &predictions });
+    let report =
+        ServiceReport { name: service.name.clone(), settings: settings(service), predictions, notes: notes(service) };
+    (report, findings)
+}
+
+fn notes(service: &Service) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(properties) = &service.properties {
+        let left: Vec<&str> = properties
+            .profiles_seen
+            .iter()
+            .filter(|seen| !properties.profiles.contains(seen))
+            .map(String::as_str)
+            .collect();
+        if !left.is_empty() {
+            notes.push(format!(
+                "profiles: {} active; not looked at: {} (--profile NAME)",
+                properties.profiles.join(", "),
+                left.join(", ")
+            ));
+        }
+    }
+    for listener in service.listeners.iter().filter(|listener| listener.is_assumed) {
+        notes.push(format!("{}: no listener was found; this is what the settings mean for one", listener.name));
+    }
+    notes
+}
+
+fn row<T>(name: impl Into<String>, setting: &Setting<T>, shown: impl Fn(&T) -> String) -> SettingRow {
+    let value = setting.value.as_ref().map_or_else(|| "unknown".to_owned(), shown);
+    SettingRow { name: name.into(), value, source: setting.source.clone(), note: None }
+}
+
+fn settings(service: &Service) -> Vec<SettingRow> {
+    let mut rows = Vec::new();
+    let versions = &service.versions;
+    for (name, known) in [
+        ("Spring Boot", &versions.boot),
+        (service.client.family.name(), &versions.driver),
+        ("Spring Kafka", &versions.spring_kafka),
+        ("Spring Data MongoDB", &versions.spring_data),
+    ] {
+        if let Some(known) = known {
+            let (value, source, note) = (known.version.to_string(), known.source.clone(), known.note.clone());
+            rows.push(SettingRow { name: name.to_owned(), value, source, note });
+        }
+    }
+    let client = &service.client;
+    if let Some(uri) = &client.uri {
+        let value = uri.parsed.as_ref().map_or_else(|| "unknown".to_owned(), ToString::to_string);
+        rows.push(SettingRow { name: "connection string".to_owned(), value, source: uri.source.clone(), note: None });
+    }
+    let time = |ms: &u64| if *ms == 0 { "0 (waits for ever)".to_owned() } else { format!("{ms} ms") };
+    let mut socket = row("socketTimeoutMS", &client.socket_timeout_ms, time);
+    if client.socket_timeout_ms.source.is_set() {
+        socket.note = client.ignores_socket_timeout().map(str::to_owned);
+    }
+    rows.push(socket);
+    let mut timeout =
+        row("timeoutMS", &client.timeout_ms, |ms| ms.map_or_else(|| "not set".to_owned(), |ms| format!("{ms} ms")));
+    if client.timeout_ms.source.is_set() {
+        timeout.note = client.ignores_timeout().map(str::to_owned);
+    }
+    rows.push(timeout);
+    rows.push(row("retryWrites", &client.retry_writes, ToString::to_string));
+    let several = service.listeners.len() > 1;
+    for listener in &service.listeners {
+        let name = |name: &str| if several { format!("{}: {name}", listener.name) } else { name.to_owned() };
+        rows.push(row(name("listener"), &Setting::new(listener.kind, listener_source(listener)), |kind| {
+            format!("{} ({})", listener.name, kind.name())
+        }));
+        rows.push(row(name("retries"), &listener.handler.retries, shown_retries));
+        rows.push(row(name("after the retries"), &listener.handler.recoverer, |recoverer| {
+            match recoverer {
+                Recoverer::Log => "logged and dropped",
+                Recoverer::DeadLetter => "dead-letter topic",
+                Recoverer::Own => "a recoverer of the application",
+                Recoverer::Stop => "the task stops",
+            }
+            .to_owned()
+        }));
+        for layer in &listener.layers {
+            let value = layer
+                .executions
+                .map_or_else(|| "unknown".to_owned(), |number| counted(number, "execution", "executions"));
+            rows.push(SettingRow { name: name(&layer.name), value, source: layer.source.clone(), note: None });
+        }
+        for write in &listener.writes {
+            let source = write.place.clone().map_or_else(|| Source::unknown("nowhere"), Source::File);
+            rows.push(SettingRow { name: name("write"), value: write.op.name().to_owned(), source, note: None });
+        }
+        rows.push(row(name("max.poll.records"), &listener.max_poll_records, ToString::to_string));
+        rows.push(row(name("max.poll.interval.ms"), &listener.max_poll_interval_ms, ToString::to_string));
+        rows.push(row(name("concurrency"), &listener.concurrency, ToString::to_string));
+    }
+    rows.retain(|row| !row.value.is_empty());
+    for row in &mut rows {
+        row.value = masked(&row.value);
+    }
+    rows
+}
+
+fn listener_source(listener: &crate::service::Listener) -> Source {
+    match &listener.place {
+        Some(place) => Source::File(place.clone()),
+        None => Source::default_of("backfire: assumed"),
+    }
+}
+
+/// Retries as one reads them.
+pub fn shown_retries(retries: &Retries) -> String {
+    use backfire_model::back_off::BackOff;
+    let limit = |limit: Option<i64>| limit.map_or_else(|| "no limit".to_owned(), |number| number.to_string());
+    match retries {
+        Retries::Times(number) => counted(number, "execution", "executions"),
+        Retries::Annotation(annotation) => {
+            format!("@RetryableTopic attempts {}, delay {} ms", annotation.attempts, annotation.delay_ms)
+        }
+        Retries::BackOff(BackOff::None) => "none".to_owned(),
+        Retries::BackOff(BackOff::Fixed(fixed)) => {
+            format!("FixedBackOff({}, {})", fixed.interval_ms, limit(fixed.max_retries))
+        }
+        Retries::BackOff(BackOff::Exponential(growing)) => format!(
+            "ExponentialBackOff({} ms x {}, at most {} ms; maxElapsedTime {}, maxAttempts {})",
+            growing.initial_interval_ms,
+            growing.multiplier,
+            growing.max_interval_ms,
+            limit(growing.max_elapsed_ms),
+            limit(growing.max_attempts)
+        ),
+        Retries::BackOff(BackOff::ExponentialMaxRetries(growing)) => format!(
+            "ExponentialBackOffWithMaxRetries({}; {} ms x {}, at most {} ms)",
+            growing.max_retries, growing.initial_interval_ms, growing.multiplier, growing.max_interval_ms
+        ),
+    }
+}
