@@ -4,9 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backfire_model::event::{ClientEvent, Event, ServerEvent, What, WriteId};
 use backfire_model::ledger::Ledger;
-use backfire_model::{Execution, OpId, RequestId};
-
-use crate::input::Origins;
+use backfire_model::{Execution, OpId, RecordId, RequestId};
 
 /// One logical write: its name and its events.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -22,7 +20,8 @@ pub struct Group {
 /// Divides a stream into logical writes, in the order in which they first appear.
 ///
 /// Where events name their record, a logical write is what is done for one record: its client's events, and the operations that
-/// its sends became at the server (the same `lsid`, `txnNumber` and `requestID`; or the same `lsid` and `txnNumber`).
+/// its sends became at the server (they name it too; or have the same `lsid`, `txnNumber` and `requestID`; or the same `lsid` and
+/// `txnNumber`).
 ///
 /// Everything else is divided by collection: a logical write is what the one application writes to it. A reply goes with its send,
 /// and an event that names only an execution goes with the collections that this execution wrote to. An execution that wrote to
@@ -32,8 +31,8 @@ pub struct Group {
 /// Reads belong to the write to their collection, if there is one; what the ledger does not count belongs to none.
 ///
 /// `ledger` has recorded these same events. The work is linear in the events, but for the logarithm of looking things up.
-pub fn group(events: &[Event], origins: &Origins, ledger: &Ledger) -> Vec<Group> {
-    let mut grouper = Grouper::new(origins);
+pub fn group(events: &[Event], ledger: &Ledger) -> Vec<Group> {
+    let mut grouper = Grouper::default();
     for (event, at) in events.iter().zip(0..) {
         grouper.take(event, at, ledger);
     }
@@ -43,7 +42,7 @@ pub fn group(events: &[Event], origins: &Origins, ledger: &Ledger) -> Vec<Group>
 /// What makes a logical write one of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Key<'a> {
-    Record(u32),
+    Record(RecordId),
     Namespace(&'a str),
 }
 
@@ -56,9 +55,8 @@ struct Run {
     groups: BTreeSet<usize>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Grouper<'a> {
-    origins: &'a Origins,
     groups: Vec<Group>,
     by_key: BTreeMap<Key<'a>, usize>,
     runs: Vec<Run>,
@@ -86,25 +84,10 @@ fn counts(namespace: &str, ledger: &Ledger) -> bool {
 }
 
 impl<'a> Grouper<'a> {
-    fn new(origins: &'a Origins) -> Self {
-        Self {
-            origins,
-            groups: Vec::new(),
-            by_key: BTreeMap::new(),
-            runs: Vec::new(),
-            newest: BTreeMap::new(),
-            open: BTreeSet::new(),
-            sends: BTreeMap::new(),
-            writes: BTreeMap::new(),
-            ops: BTreeMap::new(),
-            reads: BTreeMap::new(),
-        }
-    }
-
     fn take(&mut self, event: &'a Event, at: u32, ledger: &Ledger) {
         match &event.what {
-            What::Client(event) => self.client(event, at, ledger),
-            What::Server(event) => self.server(event, at, ledger),
+            What::Client(what) => self.client(what, event.record, at, ledger),
+            What::Server(what) => self.server(what, event.record, at, ledger),
         }
     }
 
@@ -113,16 +96,15 @@ impl<'a> Grouper<'a> {
         let index = *self.by_key.entry(key).or_insert(next);
         if index == next {
             let (label, namespace) = match key {
-                Key::Record(record) => (self.origins.name(record), None),
-                Key::Namespace(namespace) => (namespace, Some(namespace.to_owned())),
+                Key::Record(record) => (format!("record {record}"), None),
+                Key::Namespace(namespace) => (namespace.to_owned(), Some(namespace.to_owned())),
             };
-            self.groups.push(Group { label: label.to_owned(), namespace, events: Vec::new() });
+            self.groups.push(Group { label, namespace, events: Vec::new() });
         }
         index
     }
 
-    fn client(&mut self, event: &'a ClientEvent, at: u32, ledger: &Ledger) {
-        let record = self.origins.of(at as usize).record;
+    fn client(&mut self, event: &'a ClientEvent, record: Option<RecordId>, at: u32, ledger: &Ledger) {
         if let ClientEvent::Send { execution, write, request_id, namespace, .. } = event {
             if !counts(namespace, ledger) {
                 return;
@@ -176,14 +158,18 @@ impl<'a> Grouper<'a> {
         }
     }
 
-    fn server(&mut self, event: &'a ServerEvent, at: u32, ledger: &Ledger) {
+    fn server(&mut self, event: &'a ServerEvent, record: Option<RecordId>, at: u32, ledger: &Ledger) {
         if let ServerEvent::Arrived { op, namespace, write, request_id, .. } = event
             && counts(namespace, ledger)
         {
             if ledger.copy_of_op(*op).is_some() {
                 let sent = self.sends.get(&(*write, *request_id)).or_else(|| self.writes.get(write)).copied();
                 let sent = sent.filter(|group| self.groups[*group].namespace.as_ref().is_none_or(|of| of == namespace));
-                let group = sent.unwrap_or_else(|| self.group_of(Key::Namespace(namespace)));
+                let group = match (record, sent) {
+                    (Some(record), _) => self.group_of(Key::Record(record)),
+                    (None, Some(sent)) => sent,
+                    (None, None) => self.group_of(Key::Namespace(namespace)),
+                };
                 self.ops.insert(*op, group);
                 self.reads.remove(op);
             } else {
@@ -237,7 +223,7 @@ mod tests {
     fn labels_and_events(events: &[Event], namespace: Option<&str>) -> Vec<(String, Vec<u32>)> {
         let mut ledger = Ledger::new(namespace.map(str::to_owned));
         events.iter().for_each(|event| ledger.record(event));
-        group(events, &Origins::default(), &ledger).into_iter().map(|group| (group.label, group.events)).collect()
+        group(events, &ledger).into_iter().map(|group| (group.label, group.events)).collect()
     }
 
     #[test]
@@ -263,27 +249,31 @@ mod tests {
 
     #[test]
     fn records_are_writes_of_their_own() {
-        let mut origins = Origins::default();
         let what = [
-            (sample::started(1), "a"),
-            (sample::started(1), "b"),
-            (sample::send(1, 1, "db.c"), "a"),
-            (sample::send(1, 2, "db.c"), "b"),
-            (sample::arrived(2, 2, "insert", "db.c"), ""),
-            (sample::arrived(1, 1, "insert", "db.c"), ""),
-            (sample::failed(1), "a"),
-            (sample::executing(2, 2), ""),
-            (sample::arrived(3, 3, "insert", "db.c"), ""),
+            (sample::started(1), 1),
+            (sample::started(1), 2),
+            (sample::send(1, 1, "db.c"), 1),
+            (sample::send(1, 2, "db.c"), 2),
+            (sample::arrived(2, 2, "insert", "db.c"), 0),
+            (sample::arrived(1, 1, "insert", "db.c"), 0),
+            (sample::failed(1), 1),
+            (sample::executing(2, 2), 0),
+            (sample::arrived(3, 3, "insert", "db.c"), 0),
+            (sample::arrived(4, 4, "insert", "db.c"), 2),
         ];
-        for (at, (_, record)) in what.iter().enumerate().filter(|(_, (_, record))| !record.is_empty()) {
-            origins.set(at, Some(record), None);
+        let offsets = what.each_ref().map(|(_, offset)| *offset);
+        let mut events = sample::events(what.map(|(what, _)| what));
+        for (event, offset) in events.iter_mut().zip(offsets).filter(|(_, offset)| *offset > 0) {
+            event.record = Some(RecordId { partition: 0, offset });
         }
-        let events = sample::events(what.map(|(what, _)| what));
-        let mut ledger = Ledger::new(None);
-        events.iter().for_each(|event| ledger.record(event));
-        let groups: Vec<_> =
-            group(&events, &origins, &ledger).into_iter().map(|group| (group.label, group.events)).collect();
-        assert_eq!(groups, [("a".into(), vec![0, 2, 5, 6]), ("b".into(), vec![1, 3, 4, 7]), ("db.c".into(), vec![8])]);
+        assert_eq!(
+            labels_and_events(&events, None),
+            [
+                ("record 0-1".into(), vec![0, 2, 5, 6]),
+                ("record 0-2".into(), vec![1, 3, 4, 7, 9]),
+                ("db.c".into(), vec![8])
+            ]
+        );
     }
 
     #[test]

@@ -1,14 +1,11 @@
 //! A recording: an event stream and what is known beside it.
 
-use std::collections::BTreeMap;
 use std::io::BufRead;
 
 use backfire_model::event::Event;
 use backfire_model::run::Run;
-use serde::Deserialize;
-use serde_json::Value;
 
-use crate::context::{self, BothExtras, Context};
+use crate::context::{BothExtras, Context};
 
 /// The latest time an event may have: a hundred years. Everything that is computed from times stays far from its limits.
 pub const AT_MS_MAX: u64 = 100 * 366 * 24 * 3_600_000;
@@ -39,70 +36,8 @@ pub struct Recording {
     pub skipped_lines: u64,
     /// The first of them: its number, and what is wrong with it.
     pub first_skipped: Option<(u64, String)>,
-    /// Where events come from, where the stream says so.
-    pub origins: Origins,
     /// What is known beside the events.
     pub context: Context,
-}
-
-/// Which record and which consumer events belong to: the fields `record` and `consumer` of a line, which a stream of many records
-/// has. A text stands for itself, anything else for its JSON.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Origins {
-    names: Vec<String>,
-    numbers: BTreeMap<String, u32>,
-    /// Per event; shorter than the events where the rest has none.
-    of_event: Vec<Origin>,
-}
-
-/// Which record and which consumer an event belongs to, as numbers of names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
-pub struct Origin {
-    /// The record.
-    pub record: Option<u32>,
-    /// The consumer.
-    pub consumer: Option<u32>,
-}
-
-/// The fields of a line that make its [`Origin`].
-#[derive(Debug, Default, Deserialize)]
-#[serde(default)]
-struct OriginFields {
-    record: Option<Value>,
-    consumer: Option<Value>,
-}
-
-impl Origins {
-    /// The origin of an event, by its place in the stream.
-    pub fn of(&self, event: usize) -> Origin {
-        self.of_event.get(event).copied().unwrap_or_default()
-    }
-
-    /// What a number stands for.
-    pub fn name(&self, number: u32) -> &str {
-        self.names.get(number as usize).map_or("", String::as_str)
-    }
-
-    /// Sets the origin of the event with this place; those before it that have none stay without.
-    pub fn set(&mut self, event: usize, record: Option<&str>, consumer: Option<&str>) {
-        if record.is_none() && consumer.is_none() {
-            return;
-        }
-        let origin =
-            Origin { record: record.map(|name| self.number(name)), consumer: consumer.map(|name| self.number(name)) };
-        self.of_event.resize(event, Origin::default());
-        self.of_event.push(origin);
-    }
-
-    fn number(&mut self, name: &str) -> u32 {
-        if let Some(number) = self.numbers.get(name) {
-            return *number;
-        }
-        let number = self.names.len() as u32;
-        self.names.push(name.to_owned());
-        self.numbers.insert(name.to_owned(), number);
-        number
-    }
 }
 
 /// Why a stream could not be read. Lines are numbered from 1.
@@ -159,12 +94,7 @@ pub fn read(mut source: impl BufRead, options: &Options) -> Result<Recording, Re
             Ok(Some(_)) if recording.events.len() >= options.events_max => {
                 return Err(ReadError::TooMany { line: number, events_max: options.events_max });
             }
-            Ok(Some((event, fields))) => {
-                let name = |value: Option<Value>| value.map(|value| context::text_of(&value));
-                let (record, consumer) = (name(fields.record), name(fields.consumer));
-                recording.origins.set(recording.events.len(), record.as_deref(), consumer.as_deref());
-                recording.events.push(event);
-            }
+            Ok(Some(event)) => recording.events.push(event),
             Err(why) if !options.skip_bad_lines => return Err(ReadError::BadLine { line: number, why }),
             Err(why) => {
                 recording.skipped_lines += 1;
@@ -199,7 +129,7 @@ fn next_line(source: &mut impl BufRead, line: &mut Vec<u8>, bytes_max: usize) ->
     }
 }
 
-fn parse(line: &[u8], is_first: bool) -> Result<Option<(Event, OriginFields)>, String> {
+fn parse(line: &[u8], is_first: bool) -> Result<Option<Event>, String> {
     let text = std::str::from_utf8(line).map_err(|error| format!("not UTF-8 after {} bytes", error.valid_up_to()))?;
     let text = if is_first { text.strip_prefix('\u{feff}').unwrap_or(text) } else { text };
     let text = text.trim();
@@ -215,10 +145,7 @@ fn parse(line: &[u8], is_first: bool) -> Result<Option<(Event, OriginFields)>, S
     if event.at_ms > AT_MS_MAX {
         return Err(format!("at_ms is {}; a recording has at most {AT_MS_MAX} ms", event.at_ms));
     }
-    // Most lines have neither, and need no second look.
-    let has_origin = text.contains("\"record\"") || text.contains("\"consumer\"");
-    let fields = if has_origin { serde_json::from_str(text).unwrap_or_default() } else { OriginFields::default() };
-    Ok(Some((event, fields)))
+    Ok(Some(event))
 }
 
 impl Recording {
@@ -254,6 +181,7 @@ impl Recording {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backfire_model::RecordId;
 
     const STARTED: &str = r#"{"at_ms":0,"side":"client","event":"execution_started","execution":1}"#;
 
@@ -320,33 +248,22 @@ mod tests {
     }
 
     #[test]
-    fn a_line_may_name_its_record_and_its_consumer() {
-        let with = |fields: &str| STARTED.replace('{', &format!("{{{fields},"));
-        let record = with(r#""record":"orders-0@17","consumer":2"#);
-        let object = with(r#""record":{"topic":"orders","offset":17}"#);
-        let recording = read_text([STARTED, &record, STARTED, &object, &record].join("\n"), |_| {}).unwrap();
-        let name = |number: Option<u32>| number.map(|number| recording.origins.name(number));
-        let origins: Vec<_> = (0..6)
-            .map(|at| recording.origins.of(at))
-            .map(|origin| (name(origin.record), name(origin.consumer)))
-            .collect();
-        assert_eq!(
-            origins,
-            [
-                (None, None),
-                (Some("orders-0@17"), Some("2")),
-                (None, None),
-                (Some(r#"{"topic":"orders","offset":17}"#), None),
-                (Some("orders-0@17"), Some("2")),
-                (None, None),
-            ]
-        );
+    fn a_line_may_name_its_record() {
+        let with = |record: &str| STARTED.replace('{', &format!(r#"{{"record":{record},"#));
+        let recording = read_text([STARTED, &with("\"3-17\"")].join("\n"), |_| {}).unwrap();
+        let records: Vec<_> = recording.events.iter().map(|event| event.record).collect();
+        assert_eq!(records, [None, Some(RecordId { partition: 3, offset: 17 })]);
+        for (record, says) in [("\"orders@17\"", "'orders@17' is no record"), ("17", "invalid type")] {
+            let error = read_text(with(record), |_| {}).unwrap_err();
+            assert!(error.starts_with("line 1: column ") && error.contains(says), "{error}");
+        }
     }
 
     #[test]
     fn time_never_runs_backwards() {
         let at = |at_ms| Event {
             at_ms,
+            record: None,
             what: backfire_model::event::What::Client(backfire_model::event::ClientEvent::HungUp),
         };
         let recording = Recording { events: [5, 3, u64::MAX, 7].map(at).to_vec(), ..Recording::default() };

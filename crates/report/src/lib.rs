@@ -4,18 +4,25 @@
 //! same bytes.
 
 pub mod context;
+pub mod format;
 pub mod group;
 pub mod headline;
 pub mod input;
 pub mod json;
 pub mod numbers;
+pub mod otlp;
+pub mod page;
 pub mod palette;
+pub mod perfetto;
+pub mod scenario;
 pub mod story;
+pub mod svg;
 pub mod table;
 pub mod text;
 pub mod timeline;
 
 pub use context::Context;
+pub use format::Format;
 pub use input::Recording;
 
 #[cfg(test)]

@@ -4,11 +4,11 @@
 
 use super::input::Recording;
 use backfire_model::event::{ClientEvent, Event, Outcome, SendError, ServerEvent, Wait, What, WriteId};
-use backfire_model::{ConnectionId, Execution, Lsid, OpId, RequestId, TxnNumber};
+use backfire_model::{ConnectionId, Execution, Lsid, OpId, RecordId, RequestId, TxnNumber};
 
 /// The events, one per millisecond.
 pub fn events(what: impl IntoIterator<Item = What>) -> Vec<Event> {
-    what.into_iter().zip(0..).map(|(what, at_ms)| Event { at_ms, what }).collect()
+    what.into_iter().zip(0..).map(|(what, at_ms)| Event { at_ms, record: None, what }).collect()
 }
 
 /// The identity number 1 of a session.
@@ -126,27 +126,20 @@ pub fn many_writes(writes: u32, spread_ms: u64) -> Recording {
         one_write(&mut all, number, began_ms, stall_ends_ms);
     }
     // In the order in which things happen; what one write does in one millisecond stays in its order.
-    all.sort_by_key(|(event, _): &(Event, u32)| event.at_ms);
-    let mut recording = Recording::default();
-    for (event, number) in all {
-        let (record, consumer) = (record(number), format!("consumer {}", number % 50));
-        let is_client = matches!(event.what, What::Client(_)).then_some(());
-        recording.origins.set(recording.events.len(), is_client.map(|()| &*record), is_client.map(|()| &*consumer));
-        recording.events.push(event);
-    }
-    recording
+    all.sort_by_key(|event: &Event| event.at_ms);
+    Recording { events: all, ..Recording::default() }
 }
 
-/// The name of a record: topic, partition, offset.
-fn record(number: u32) -> String {
-    format!("orders-{}@{}", number % 4, number / 4 + 1)
-}
-
-fn one_write(all: &mut Vec<(Event, u32)>, number: u32, began_ms: u64, stall_ends_ms: u64) {
+fn one_write(all: &mut Vec<Event>, number: u32, began_ms: u64, stall_ends_ms: u64) {
     const TIMEOUT_MS: u64 = 30_000;
     let namespace = "shop.orders";
     let mut now_ms = began_ms;
-    let mut push = |at_ms: u64, what: What| all.push((Event { at_ms, what }, number));
+    let of = RecordId { partition: number % 4, offset: u64::from(number / 4) };
+    // The server knows nothing of records.
+    let mut push = |at_ms: u64, what: What| {
+        let record = matches!(what, What::Client(_)).then_some(of);
+        all.push(Event { at_ms, record, what });
+    };
     for execution in 1..=4_u32 {
         push(now_ms, started(execution));
         let id = (number * 4 + execution) as i32;

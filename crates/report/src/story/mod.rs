@@ -77,7 +77,7 @@ impl Story {
     pub fn of(recording: &Recording) -> Self {
         let times_ms: Vec<u64> = recording.times().collect();
         let (ledger, over_time, waiting_resends) = count(recording, &times_ms);
-        let groups = group(&recording.events, &recording.origins, &ledger);
+        let groups = group(&recording.events, &ledger);
         let mut story = Story {
             duration_ms: times_ms.last().copied().unwrap_or(0),
             writes_total: groups.len() as u64,
@@ -297,7 +297,7 @@ mod tests {
         assert_eq!(sum(|m| m.copies), story.measured.copies);
         assert_eq!(sum(|m| m.executions), story.measured.executions);
         assert_eq!(story.copies_of_one_max, 4);
-        assert_eq!(story.writes[7].label, "orders-3@2");
+        assert_eq!(story.writes[7].label, "record 3-1");
         assert!(story.measured.overlapping_copies_max > 100, "{}", story.measured.overlapping_copies_max);
         assert_eq!(story.fates.iter().sum::<u64>(), 40);
         assert_eq!(story.events.len(), recording.events.len());

@@ -83,8 +83,6 @@ impl Fate {
 pub struct ExecutionStory {
     /// Its number, from 1.
     pub number: u32,
-    /// The consumer that ran it, where the stream names it.
-    pub consumer: Option<String>,
     /// When it began.
     pub began_ms: u64,
     /// When it ended; `None`: it had not when the recording ended, or the client hung up.
@@ -268,11 +266,8 @@ pub(super) struct Teller<'a> {
     ledger: Ledger,
     letters: BTreeMap<backfire_model::Lsid, String>,
     copies: BTreeMap<CopyKey, CopyStory>,
-    /// The newest run of each execution number of each consumer.
-    newest: BTreeMap<(Option<u32>, Execution), usize>,
-    /// The consumer of the event that is told now.
-    consumer: Option<u32>,
-    consumer_name: Option<&'a str>,
+    /// The newest run of each execution number.
+    newest: BTreeMap<Execution, usize>,
     by_request: BTreeMap<(WriteId, RequestId), usize>,
     ops: BTreeMap<OpId, usize>,
     tracks: Vec<Track>,
@@ -300,8 +295,6 @@ impl<'a> Teller<'a> {
             letters: BTreeMap::new(),
             copies: BTreeMap::new(),
             newest: BTreeMap::new(),
-            consumer: None,
-            consumer_name: None,
             by_request: BTreeMap::new(),
             ops: BTreeMap::new(),
             tracks: Vec::new(),
@@ -315,8 +308,6 @@ impl<'a> Teller<'a> {
         for (number, at) in group.events.iter().enumerate() {
             let Some((event, at_ms)) = of(at) else { continue };
             let is_told = *at < told_before;
-            teller.consumer = recording.origins.of(*at as usize).consumer;
-            teller.consumer_name = teller.consumer.map(|consumer| recording.origins.name(consumer));
             if let Some(line) = teller.event(event, *at_ms, is_told).filter(|_| is_told) {
                 told.push((*at, line));
             }
@@ -353,7 +344,7 @@ impl<'a> Teller<'a> {
     }
 
     fn execution(&mut self, execution: &Execution) -> Option<(usize, &mut ExecutionStory)> {
-        let at = *self.newest.get(&(self.consumer, *execution))?;
+        let at = *self.newest.get(execution)?;
         Some((at, self.story.executions.get_mut(at)?))
     }
 
@@ -365,10 +356,9 @@ impl<'a> Teller<'a> {
         match event {
             ClientEvent::ExecutionStarted { execution } => {
                 let at = self.story.executions.len();
-                self.newest.insert((self.consumer, *execution), at);
-                let consumer = self.consumer_name.map(str::to_owned);
+                self.newest.insert(*execution, at);
                 let story =
-                    ExecutionStory { number: execution.0, consumer, began_ms: at_ms, ..ExecutionStory::default() };
+                    ExecutionStory { number: execution.0, began_ms: at_ms, ..ExecutionStory::default() };
                 self.story.executions.push(story);
                 self.story.fate = Fate::UnderWay;
                 line("starts".to_owned(), Kind::Execution, Some(at), execution.0)
@@ -377,7 +367,7 @@ impl<'a> Teller<'a> {
                 let identity = self.identity(write);
                 let text = told::of_send(command, &identity, *attempt);
                 let execution_at =
-                    execution.and_then(|execution| self.newest.get(&(self.consumer, execution)).copied());
+                    execution.and_then(|execution| self.newest.get(&execution).copied());
                 let at = self.story.sends.len();
                 self.by_request.insert((*write, *request_id), at);
                 self.tracks.push(Track::default());
