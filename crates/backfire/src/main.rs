@@ -27,6 +27,7 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Rehearse(arguments) => commands::rehearse::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
     }
     .into()

@@ -132,6 +132,9 @@ pub enum ContextError {
     /// It is not JSON, or a part of it has another form.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
+    /// It has none of the keys that were looked for.
+    #[error("none of the keys {0} is in it")]
+    NothingOf(String),
     /// A list is too long.
     #[error("{count} {what}; at most {ROWS_MAX} are taken in")]
     TooMany {
@@ -148,7 +151,22 @@ impl Context {
     /// # Errors
     /// Text that is not JSON, a part of another form, or a list longer than [`ROWS_MAX`].
     pub fn parse(json: &str) -> Result<Self, ContextError> {
+        Self::parse_with(json, &[])
+    }
+
+    /// Reads it from JSON that must have one of `keys`, if there are any.
+    ///
+    /// # Errors
+    /// As [`Context::parse`], and JSON that has none of the keys.
+    pub fn parse_with(json: &str, keys: &[&str]) -> Result<Self, ContextError> {
         let context: Context = serde_json::from_str(json)?;
+        if !keys.is_empty() {
+            let value: Value = serde_json::from_str(json)?;
+            if keys.iter().all(|key| value.get(key).is_none()) {
+                let keys: Vec<_> = keys.iter().map(|key| format!("'{key}'")).collect();
+                return Err(ContextError::NothingOf(keys.join(", ")));
+            }
+        }
         let lists = [
             ("settings", context.settings.len()),
             ("findings", context.findings.len()),
@@ -277,6 +295,9 @@ mod tests {
             let error = Context::parse(json).unwrap_err().to_string();
             assert!(error.contains(says), "{json}: {error}");
         }
+        let error = Context::parse_with("{\"files\": 1}", &["findings", "settings"]).unwrap_err().to_string();
+        assert_eq!(error, "none of the keys 'findings', 'settings' is in it");
+        assert!(Context::parse_with("{\"findings\": []}", &["findings", "settings"]).is_ok());
         let many = format!(r#"{{"findings": [{}]}}"#, vec!["{}"; ROWS_MAX + 1].join(","));
         assert_eq!(Context::parse(&many).unwrap_err().to_string(), "1001 findings; at most 1000 are taken in");
     }

@@ -24,13 +24,10 @@ pub fn headline(story: &Story) -> String {
     if story.writes_total <= 1 {
         return match (m.copies, m.overlapping_copies_max) {
             (1, _) if m.sends == 1 => "One write was sent once and executed once.".to_owned(),
-            (1, _) => format!("One write was sent {} times and executed once.", grouped(m.sends)),
+            (1, _) => format!("One write was sent {} and executed once.", times(m.sends)),
             (0, _) => format!("One write was sent {} and never executed.", times(m.sends)),
             (_, 0 | 1) => format!("One write became {became}; no two ran at the same time."),
-            (copies, most) if copies == most && copies == 2 => {
-                format!("One write became {became}; both ran at the same time.")
-            }
-            (copies, most) if copies == most => format!("One write became {became}; all {most} ran at the same time."),
+            (copies, most) if copies == most => format!("One write became {became} that ran at the same time."),
             (_, most) => format!("One write became {became}; {} ran at the same time.", grouped(most)),
         };
     }
@@ -43,7 +40,7 @@ pub fn headline(story: &Story) -> String {
             )
         }
         (of_one, most) => format!(
-            "{writes} writes became {became}; up to {} ran at the same time, {} of them of one write.",
+            "{writes} writes became {became}; up to {} ran at the same time, up to {} of one write.",
             grouped(most),
             grouped(of_one)
         ),
@@ -96,11 +93,11 @@ pub fn sentences(story: &Story) -> Vec<String> {
         ));
     }
     if more.documents_committed > 0 {
-        let documents = many(more.documents_committed, "document");
+        let were = if more.documents_committed == 1 { "was" } else { "were" };
+        let documents = format!("{} {were}", many(more.documents_committed, "document"));
         sentences.push(match story.measured.documents {
-            Some(there) => format!("{documents} were committed in all; {} in the collection in the end.", are(there)),
-            None if more.documents_committed == 1 => format!("{documents} was committed."),
-            None => format!("{documents} were committed in all."),
+            Some(there) => format!("{documents} committed in all; {} in the collection in the end.", are(there)),
+            None => format!("{documents} committed in all."),
         });
     }
     sentences
@@ -185,11 +182,11 @@ mod tests {
         let cases = [
             (of(0, 0, 0), "No write reached the server."),
             (of(1, 1, 1), "One write was sent once and executed once."),
-            (of(2, 1, 1), "One write was sent 2 times and executed once."),
+            (of(2, 1, 1), "One write was sent twice and executed once."),
             (of(2, 0, 0), "One write was sent twice and never executed."),
             (of(4, 4, 1), "One write became 4 sends and 4 copies; no two ran at the same time."),
-            (of(4, 2, 2), "One write became 4 sends and 2 copies; both ran at the same time."),
-            (of(8, 4, 4), "One write became 8 sends and 4 copies; all 4 ran at the same time."),
+            (of(4, 2, 2), "One write became 4 sends and 2 copies that ran at the same time."),
+            (of(8, 4, 4), "One write became 8 sends and 4 copies that ran at the same time."),
             (of(13, 8, 6), "One write became 13 sends and 8 copies; 6 ran at the same time."),
         ];
         for (story, says) in cases {
@@ -198,7 +195,7 @@ mod tests {
         let many = Story { writes_total: 5_000, copies_of_one_max: 4, ..of(40_000, 20_000, 9_216) };
         assert_eq!(
             headline(&many),
-            "5,000 writes became 40,000 sends and 20,000 copies; up to 9,216 ran at the same time, 4 of them of one write."
+            "5,000 writes became 40,000 sends and 20,000 copies; up to 9,216 ran at the same time, up to 4 of one write."
         );
     }
 

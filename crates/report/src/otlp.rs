@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use crate::input::Recording;
 use crate::story::Story;
-use crate::story::write::{ClientEnd, Fate, SendKind, SendStory, WriteStory};
 use crate::story::state::State;
+use crate::story::write::{ClientEnd, Fate, SendKind, SendStory, WriteStory};
 use crate::text::clean;
 use backfire_model::event::Outcome;
 
@@ -159,16 +159,21 @@ impl Spans {
         let client = send.client.as_ref()?;
         let end = client.end.as_ref();
         let error = end.filter(|(_, end)| *end != ClientEnd::Reply).map(|(_, end)| clean(&end.label()));
-        Some(self.span(Span {
-            trace,
-            id,
-            parent: Some(parent),
-            name: &clean(&send.command),
-            kind: CLIENT,
-            times_ms: (client.sent_ms, end.map_or(self.ends_ms, |(at_ms, _)| *at_ms)),
-            attributes: of_command(send).into_iter().chain([attribute("backfire.attempt", u64::from(client.attempt))]).collect(),
-            error,
-        }))
+        Some(
+            self.span(Span {
+                trace,
+                id,
+                parent: Some(parent),
+                name: &clean(&send.command),
+                kind: CLIENT,
+                times_ms: (client.sent_ms, end.map_or(self.ends_ms, |(at_ms, _)| *at_ms)),
+                attributes: of_command(send)
+                    .into_iter()
+                    .chain([attribute("backfire.attempt", u64::from(client.attempt))])
+                    .collect(),
+                error,
+            }),
+        )
     }
 
     fn of_server(&mut self, send: &SendStory, trace: &str, (id, parent): (&str, &str), waits: &[String], links: Value) {

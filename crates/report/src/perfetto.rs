@@ -54,9 +54,11 @@ impl Trace {
     fn name(&mut self, pid: usize, tid: Option<usize>, name: &str, place: usize) {
         let (kind, tid) = tid.map_or(("process", 0), |tid| ("thread", tid));
         let name = clean(name);
-        self.events.push(json!({"ph": "M", "pid": pid, "tid": tid, "name": format!("{kind}_name"), "args": {"name": name}}));
+        self.events
+            .push(json!({"ph": "M", "pid": pid, "tid": tid, "name": format!("{kind}_name"), "args": {"name": name}}));
         let sort = json!({ "sort_index": place });
-        self.events.push(json!({"ph": "M", "pid": pid, "tid": tid, "name": format!("{kind}_sort_index"), "args": sort}));
+        self.events
+            .push(json!({"ph": "M", "pid": pid, "tid": tid, "name": format!("{kind}_sort_index"), "args": sort}));
     }
 
     fn slice(&mut self, place: (usize, usize), name: &str, times_ms: (u64, u64), args: Value) {
@@ -121,18 +123,26 @@ fn of_write(trace: &mut Trace, write: &WriteStory, pid: usize, ends_ms: u64) {
         }
     }
     for (at, send) in write.sends.iter().enumerate() {
-        of_send(trace, send, (pid, FIRST_OPERATION + at), ends_ms);
+        of_send(trace, write, send, (pid, FIRST_OPERATION + at), ends_ms);
     }
 }
 
-fn of_send(trace: &mut Trace, send: &SendStory, place: (usize, usize), ends_ms: u64) {
+fn of_send(trace: &mut Trace, write: &WriteStory, send: &SendStory, place: (usize, usize), ends_ms: u64) {
     let client = send.client.as_ref().map(|client| {
         let at = (place.0, send.execution.map_or(0, |at| at + 1));
         let end = client.end.as_ref();
-        let name = format!("{} {} ({})", if client.attempt > 1 { "resends" } else { "sends" }, send.command, send.identity);
+        // A slice lies within the one that holds it, whatever the stream says.
+        let execution = send.execution.and_then(|at| write.executions.get(at));
+        let holds_ms = execution.map_or((0, ends_ms), |one| {
+            (one.began_ms, one.ended_ms.or(one.hung_up_ms).unwrap_or(ends_ms).max(one.began_ms))
+        });
+        let within = |at_ms: u64| at_ms.clamp(holds_ms.0, holds_ms.1);
+        let times_ms = (within(client.sent_ms), within(end.map_or(ends_ms, |(at_ms, _)| *at_ms)));
+        let name =
+            format!("{} {} ({})", if client.attempt > 1 { "resends" } else { "sends" }, send.command, send.identity);
         let args = json!({ "attempt": client.attempt, "end": end.map(|(_, end)| clean(&ClientEnd::label(end))) });
-        trace.slice(at, &name, (client.sent_ms, end.map_or(ends_ms, |(at_ms, _)| *at_ms)), args);
-        (at, client.sent_ms)
+        trace.slice(at, &name, times_ms, args);
+        (at, times_ms.0)
     });
     let Some(server) = &send.server else { return };
     trace.name(place.0, Some(place.1), &format!("server: {}", send.name()), place.1);
@@ -174,7 +184,10 @@ mod tests {
         let count = |ph: &str| events.iter().filter(|event| event["ph"] == ph).count() as u64;
         assert_eq!((count("s"), count("f")), (story.measured.sends, story.measured.sends));
         let top = |prefix: &str| {
-            events.iter().filter(|event| event["ph"] == "X" && event["name"].as_str().unwrap().starts_with(prefix)).count()
+            events
+                .iter()
+                .filter(|event| event["ph"] == "X" && event["name"].as_str().unwrap().starts_with(prefix))
+                .count()
         };
         assert_eq!(top("execution ") as u64, story.measured.executions);
         assert_eq!((top("copy ") + top("resend of copy ")) as u64, story.measured.sends);

@@ -7,17 +7,21 @@ use backfire_model::scenario::Scenario;
 use crate::context::{Context, Setting};
 use crate::text::{many, span};
 
-/// The context of a run of `scenario`. Times are those of the scenario, before they are multiplied by a scale.
-pub fn context(scenario: &Scenario) -> Context {
+/// The context of a run of `scenario`, every time of which was multiplied by `scale`.
+pub fn context(scenario: &Scenario, scale: f64) -> Context {
     Context {
         scenario: Some(scenario.name.clone()),
         tickets: Some(scenario.server.write_tickets),
-        settings: settings(scenario),
+        settings: settings(scenario, scale),
         ..Context::default()
     }
 }
 
-fn settings(scenario: &Scenario) -> Vec<Setting> {
+fn settings(scenario: &Scenario, scale: f64) -> Vec<Setting> {
+    let time = |ms: u64| match scale {
+        1.0 => span(ms),
+        _ => format!("{}, in this run {}", span(ms), span((ms as f64 * scale).round() as u64)),
+    };
     let mut settings = Vec::new();
     let mut add = |name: &str, value: String, source: &str, note: Option<&str>| {
         let note = note.map(str::to_owned);
@@ -31,17 +35,17 @@ fn settings(scenario: &Scenario) -> Vec<Setting> {
         let source = |name: &str| if is_set(name) { "the connection string" } else { "default of the driver" };
         let timeout = match uri.socket_timeout_ms() {
             0 => "none: waits for ever".to_owned(),
-            ms => span(ms),
+            ms => time(ms),
         };
         let is_client_clock = "the client's clock: when it runs out, the server goes on";
         add("socketTimeoutMS", timeout, source("socketTimeoutMS"), Some(is_client_clock));
         if let Some(ms) = uri.timeout_ms() {
-            add("timeoutMS", span(ms), source("timeoutMS"), None);
+            add("timeoutMS", time(ms), source("timeoutMS"), None);
         }
         add("retryWrites", uri.retry_writes().to_string(), source("retryWrites"), None);
     }
     match client.max_time_ms {
-        Some(ms) => add("maxTimeMS", span(ms), OF_SCENARIO, Some("the server's clock")),
+        Some(ms) => add("maxTimeMS", time(ms), OF_SCENARIO, Some("the server's clock")),
         None => add("maxTimeMS", "not set".to_owned(), "default", Some("nothing ends a write at the server")),
     }
     add("error handler", back_off(&scenario.retry.back_off), OF_SCENARIO, None);
@@ -84,7 +88,9 @@ fn stall(stall: &Stall) -> String {
             format!("a fail point holds {} for {} each", many(*times, "command"), span(*hold_ms))
         }
         Stall::Engine => "the engine stands still, deaf to interrupts, until the application has finished".to_owned(),
-        Stall::Interruptible => "writes stand still where interrupts are heard, until the application has finished".to_owned(),
+        Stall::Interruptible => {
+            "writes stand still where interrupts are heard, until the application has finished".to_owned()
+        }
         Stall::LostReply { times } => format!("the connection is closed in the place of {}", many(*times, "reply")),
     }
 }
@@ -97,7 +103,7 @@ mod tests {
     #[test]
     fn every_built_in_scenario_says_its_settings() {
         for (name, _) in BUILT_IN {
-            let context = context(&Scenario::built_in(name).unwrap());
+            let context = context(&Scenario::built_in(name).unwrap(), 0.1);
             assert_eq!(context.scenario.as_deref(), Some(*name));
             assert!(context.settings.len() >= 7, "{name}");
             assert!(context.settings.iter().all(|setting| !setting.value.is_empty()), "{name}");
@@ -106,7 +112,7 @@ mod tests {
 
     #[test]
     fn settings_say_value_and_source() {
-        let context = context(&Scenario::built_in("ticket-queue").unwrap());
+        let context = context(&Scenario::built_in("ticket-queue").unwrap(), 1.0);
         let rows: Vec<_> = context
             .settings
             .iter()

@@ -11,6 +11,7 @@ use crate::story::steps::Level;
 use crate::story::write::{ClientEnd, Fate, SendKind, SendStory, WriteStory};
 use crate::story::{SERIES, Story};
 use crate::text::{data, escape, grouped, many, span};
+use backfire_model::event::Outcome;
 
 /// More rows than this are not drawn.
 pub const ROWS_MAX: usize = 150;
@@ -31,8 +32,11 @@ pub fn render(recording: &Recording) -> String {
     let (body, height) = body(recording, &story);
     let verdict = headline::verdict(&story, recording).map(|(_, text)| text);
     let scenario = recording.context.scenario.as_deref().map(data);
-    let subtitle: Vec<String> =
-        scenario.into_iter().chain(verdict).chain([span(story.duration_ms), many(story.writes_total, "write")]).collect();
+    let subtitle: Vec<String> = scenario
+        .into_iter()
+        .chain(verdict)
+        .chain([span(story.duration_ms), many(story.writes_total, "write")])
+        .collect();
     let title = escape(&headline::headline(&story));
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total}\" width=\"{WIDTH}\" height=\"{total}\" \
@@ -58,7 +62,7 @@ pub fn figure(recording: &Recording, story: &Story) -> String {
 /// How the chart's texts and lines look.
 pub const STYLE: &str = "text{font:12px system-ui,sans-serif;fill:var(--ink)}.head{font-size:21px;font-weight:650}\
     .sub,.tick,.key{fill:var(--muted)}.tick,.key{font-size:11px}.grid{stroke:var(--line)}.name{font-weight:600}\
-    .plate{fill:var(--panel);opacity:.9}.in{font-size:10.5px}.wait{stroke:var(--client);stroke-width:2;fill:none}";
+    .plate{fill:var(--panel);opacity:.9}.in{font-size:10.5px}.beside{paint-order:stroke;stroke:var(--panel);stroke-width:3px;stroke-linejoin:round}.wait{stroke:var(--client);stroke-width:2;fill:none}";
 
 /// The patterns of all states, to be referred to as `#p-name`.
 pub fn patterns() -> String {
@@ -220,7 +224,8 @@ fn steps(level: &Level<SERIES>, series: usize, scale: Scale, duration_ms: u64, y
 
 fn over_time(svg: &mut String, scale: Scale, story: &Story, tickets: Option<u64>) {
     let [_, sends, ..] = story.over_time.max();
-    let tickets = tickets.filter(|tickets| *tickets <= sends.max(4) * 3);
+    // A limit that is far above or below everything else would be a line at the edge.
+    let tickets = tickets.filter(|tickets| *tickets <= sends.max(4) * 3 && *tickets * 12 >= sends);
     let top = sends.max(tickets.unwrap_or(0)).max(1);
     let base = TOP + CHART;
     let y = |number: u64| base - CHART * number as f64 / top as f64;
@@ -261,7 +266,8 @@ fn over_time(svg: &mut String, scale: Scale, story: &Story, tickets: Option<u64>
         let _ = write!(
             svg,
             "<path d=\"M{left} {at}H{right}\" stroke=\"var(--ticket)\" stroke-dasharray=\"8 4\"/>\
-             <text class=\"tick\" x=\"{right}\" y=\"{}\" text-anchor=\"end\">{}</text>",
+             <text class=\"tick beside\" x=\"{}\" y=\"{}\">{}</text>",
+            number(NAMES + 4.0),
             number(y(tickets) - 4.0),
             many(tickets, "ticket")
         );
@@ -271,7 +277,12 @@ fn over_time(svg: &mut String, scale: Scale, story: &Story, tickets: Option<u64>
         "<path d=\"M{left} {base}H{right}\" stroke=\"var(--edge)\"/><text class=\"name\" x=\"20\" y=\"{}\">over time</text>",
         number(TOP + 14.0)
     );
-    let keys = [("running", "copies that run"), ("client", "sends at the server"), ("session", "waiting for a session"), ("ticket", "waiting for a ticket")];
+    let keys = [
+        ("running", "copies that run"),
+        ("client", "sends at the server"),
+        ("session", "waiting for a session"),
+        ("ticket", "waiting for a ticket"),
+    ];
     let shown = keys.iter().zip([true, true, session > 0, ticket > 0]).filter(|(_, shown)| *shown);
     for (at, ((colour, label), _)) in shown.enumerate() {
         let y = TOP + 32.0 + 16.0 * at as f64;
@@ -308,8 +319,8 @@ fn write_row(svg: &mut String, scale: Scale, write: &WriteStory, most: u64, y: f
             number(scale.x(to))
         );
     }
-    let base = y + 22.0;
-    let height = |copies: u64| base - 15.0 * copies as f64 / most as f64;
+    let base = y + 23.0;
+    let height = |copies: u64| base - 10.0 * copies as f64 / most as f64;
     let mut path = format!("M{} {base}", number(scale.x(write.began_ms)));
     for point in &write.running.fitted(200).points {
         let _ = write!(path, "H{}V{}", number(scale.x(point.at_ms)), number(height(point.max[0].max(point.last[0]))));
@@ -321,12 +332,7 @@ fn write_row(svg: &mut String, scale: Scale, write: &WriteStory, most: u64, y: f
     let _ = write!(svg, "<path d=\"{path}H{end}V{base}Z\" fill=\"var(--running)\" opacity=\".8\"/>");
     let (mark, colour) = fate_mark(write.fate);
     if let Some(to) = client_ends {
-        let _ = write!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" style=\"fill:var(--{colour})\">{mark}</text>",
-            number(scale.x(to) + 3.0),
-            number(y + 11.0)
-        );
+        beside(svg, mark, (scale.x(from), scale.x(to)), y + 10.0, colour);
     }
 }
 
@@ -361,17 +367,17 @@ fn execution_row(svg: &mut String, scale: Scale, story: &Story, write: &WriteSto
         _ => None,
     };
     if let Some((text, colour)) = end {
-        beside(svg, text, to, y + 17.0, colour);
+        beside(svg, text, (from, to), y + 17.0, colour);
     }
 }
 
-/// A text to the right of a place, or to the left where there is no room.
-fn beside(svg: &mut String, text: &str, x: f64, y: f64, colour: &str) {
-    let is_right = x + 7.0 * text.chars().count() as f64 > WIDTH - 4.0;
-    let (x, anchor) = if is_right { (x - 5.0, "end") } else { (x + 5.0, "start") };
+/// A text after the end of a shape, or before its start where there is no room.
+fn beside(svg: &mut String, text: &str, (from, to): (f64, f64), y: f64, colour: &str) {
+    let is_before = to + 7.0 * text.chars().count() as f64 > WIDTH - 4.0;
+    let (x, anchor) = if is_before { (from - 5.0, "end") } else { (to + 5.0, "start") };
     let _ = write!(
         svg,
-        "<text x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" style=\"fill:var(--{colour})\">{text}</text>",
+        "<text class=\"beside\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" style=\"fill:var(--{colour})\">{text}</text>",
         number(x),
         number(y)
     );
@@ -393,7 +399,7 @@ fn send_row(svg: &mut String, scale: Scale, send: &SendStory, duration_ms: u64, 
         }
         if let Some((from, to, state, lasts_ms)) = longest {
             let text = format!("{} {}", state.label(), span(lasts_ms));
-            let width = 5.9 * text.chars().count() as f64 + 8.0;
+            let width = 5.7 * text.chars().count() as f64 + 8.0;
             if width < to - from - 6.0 {
                 let _ = write!(
                     svg,
@@ -406,6 +412,10 @@ fn send_row(svg: &mut String, scale: Scale, send: &SendStory, duration_ms: u64, 
                     number(top + 10.5),
                 );
             }
+        }
+        if let Some(end) = server.end.as_ref().filter(|end| end.outcome != Outcome::Ok) {
+            let ends = (scale.x(server.arrived_ms), scale.x(end.at_ms));
+            beside(svg, &data(&end.label()), ends, y + 20.0, "bad");
         }
         for mark in &server.marks {
             let x = scale.x(mark.at_ms);
@@ -433,9 +443,10 @@ fn send_row(svg: &mut String, scale: Scale, send: &SendStory, duration_ms: u64, 
         match client.end.as_ref().map(|(_, end)| end) {
             None => {}
             Some(ClientEnd::Reply) => {
-                let _ = write!(svg, "<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"var(--good)\"/>", number(to), number(line));
+                let _ =
+                    write!(svg, "<circle cx=\"{}\" cy=\"{}\" r=\"3\" fill=\"var(--good)\"/>", number(to), number(line));
             }
-            Some(ClientEnd::Failed(_)) => svg.push_str(&cross("bad")),
+            Some(ClientEnd::Failed(_) | ClientEnd::HungUp) => svg.push_str(&cross("bad")),
         }
     }
 }
@@ -445,7 +456,8 @@ fn bar(svg: &mut String, state: State, x: f64, y: f64, width: f64, is_read: bool
     let name = state.name();
     let (x, y, width) = (number(x), number(y), number(width));
     let opacity = if palette::fill(state) == Fill::Solid && !is_read { ".85" } else { ".14" };
-    let dash = if palette::fill(state) == Fill::Empty && state != State::Received { " stroke-dasharray=\"4 2\"" } else { "" };
+    let dash =
+        if palette::fill(state) == Fill::Empty && state != State::Received { " stroke-dasharray=\"4 2\"" } else { "" };
     let _ = write!(
         svg,
         "<rect x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"14\" fill=\"var(--{name})\" fill-opacity=\"{opacity}\" \
@@ -459,7 +471,13 @@ fn bar(svg: &mut String, state: State, x: f64, y: f64, width: f64, is_read: bool
 /// What shapes and marks mean: the states that occur, and the marks.
 fn legend(svg: &mut String, story: &Story, y: &mut f64) {
     let mut occurs = [false; State::ALL.len()];
-    for segment in story.writes.iter().flat_map(|write| &write.sends).filter_map(|send| send.server.as_ref()).flat_map(|server| &server.segments) {
+    for segment in story
+        .writes
+        .iter()
+        .flat_map(|write| &write.sends)
+        .filter_map(|send| send.server.as_ref())
+        .flat_map(|server| &server.segments)
+    {
         occurs[segment.state.number()] = true;
     }
     let mut x = 20.0;

@@ -20,6 +20,7 @@
   const view = { from: 0, to: duration };
   const open = new Set();
   let order = [...data.writes.keys()];
+  let places = new Map();
   let rows = [];
   let active = -1;
 
@@ -115,7 +116,7 @@
     const shown = visible(points, width);
     const most = (series) => shown.reduce((most, point) => Math.max(most, point[1 + series]), 0);
     const sends = most(1);
-    const tickets = data.tickets !== null && data.tickets <= Math.max(sends, 4) * 3 ? data.tickets : 0;
+    const tickets = data.tickets !== null && data.tickets <= Math.max(sends, 4) * 3 && data.tickets * 12 >= sends ? data.tickets : 0;
     const top = Math.max(sends, tickets, 1);
     const base = TOP + CHART;
     const y = (number) => base - (CHART * number) / top;
@@ -140,7 +141,7 @@
       `<path class="area-copies" d="${closed(0)}"/><path class="line-copies" d="${path(0)}"/>` +
       `<path class="line-session" d="${most(2) ? path(2) : ""}"/><path class="line-ticket" d="${most(3) ? path(3) : ""}"/>` +
       (tickets
-        ? `<path class="line-tickets" d="M0 ${place(y(tickets))}H${plot}"/><text class="tick" text-anchor="end" x="${plot - 2}" y="${place(y(tickets) - 4)}">${many(tickets, "ticket")}</text>`
+        ? `<path class="line-tickets" d="M0 ${place(y(tickets))}H${plot}"/><text class="tick beside" x="4" y="${place(y(tickets) - 4)}">${many(tickets, "ticket")}</text>`
         : "") +
       `<path class="base" d="M0 ${base}H${plot}"/><rect id="brush" class="brush" y="0" height="${base}" width="0" visibility="hidden"/></svg></svg>`;
     byId("axis").innerHTML =
@@ -152,18 +153,20 @@
   // ---- every write at a glance: one line of a canvas for each, or for several
 
   const glance = byId("glance");
-  const drawGlance = () => {
+  const still = document.createElement("canvas");
+  const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  // Draws it into a canvas that is not shown; scrolling only moves the frame that is drawn over it.
+  const prepareGlance = () => {
     if (!glance) return;
     const ratio = window.devicePixelRatio || 1;
     const wide = glance.clientWidth;
     const high = glance.clientHeight;
-    glance.width = wide * ratio;
-    glance.height = high * ratio;
-    const brush = glance.getContext("2d");
+    for (const canvas of [glance, still]) {
+      canvas.width = wide * ratio;
+      canvas.height = high * ratio;
+    }
+    const brush = still.getContext("2d");
     brush.scale(ratio, ratio);
-    const style = getComputedStyle(document.documentElement);
-    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
-    const line = high / Math.max(order.length, 1);
     const columns = Math.ceil(plot);
     const lines = Math.min(high, order.length);
     // The most copies of one write per cell.
@@ -199,22 +202,31 @@
         column = end;
       }
     }
-    // Which part of it the rows below show.
+  };
+  // The picture, and which part of it the rows below show.
+  const drawGlance = () => {
+    if (!glance || !glance.width) return;
+    const brush = glance.getContext("2d");
+    const ratio = window.devicePixelRatio || 1;
+    brush.setTransform(1, 0, 0, 1, 0, 0);
+    brush.clearRect(0, 0, glance.width, glance.height);
+    brush.drawImage(still, 0, 0);
+    brush.scale(ratio, ratio);
+    const line = glance.clientHeight / Math.max(order.length, 1);
     const first = rows[Math.floor(rowsBox.scrollTop / ROW)];
     const last = rows[Math.min(Math.ceil((rowsBox.scrollTop + rowsBox.clientHeight) / ROW), rows.length) - 1];
     if (first && last) {
-      const places = new Map(order.map((number, at) => [number, at]));
       const from = places.get(first.write) * line;
       const to = (places.get(last.write) + 1) * line;
-      brush.globalAlpha = 1;
       brush.strokeStyle = colour("ink");
-      brush.strokeRect(names - 4, from + 0.5, columns + 8, Math.max(to - from - 1, 3));
+      brush.strokeRect(names - 4, from + 0.5, Math.ceil(plot) + 8, Math.max(to - from - 1, 3));
     }
   };
 
   // ---- rows
 
   const listRows = () => {
+    places = new Map(order.map((number, at) => [number, at]));
     rows = [];
     for (const number of order) {
       if (isMany) rows.push({ kind: "write", write: number, level: 1 });
@@ -303,10 +315,16 @@
   };
 
   const cross = (at, y) => `<path class="cross" d="M${place(at - 3)} ${y - 3}l6 6m0-6l-6 6"/>`;
-  // A text beside a place, on the left where there is no room on the right.
-  const beside = (at, y, label, className) => {
-    const isLeft = at + label.length * 7 > plot + RIGHT;
-    return `<text class="${className}" x="${place(at + (isLeft ? -6 : 6))}" y="${y}" text-anchor="${isLeft ? "end" : "start"}">${escape(label)}</text>`;
+  const ruler = document.createElement("canvas").getContext("2d");
+  const wide = (label, size) => {
+    ruler.font = `${size}px ${getComputedStyle(document.body).fontFamily}`;
+    return ruler.measureText(label).width;
+  };
+  // A text after the end of a shape, or before its start where there is no room.
+  const beside = (start, end, y, label, className) => {
+    const isBefore = end + 6 + wide(label, 12) > plot + RIGHT && start > 60;
+    const at = isBefore ? Math.max(start, 0) - 6 : end + 6;
+    return `<text class="beside ${className}" x="${place(at)}" y="${y}" text-anchor="${isBefore ? "end" : "start"}">${escape(label)}</text>`;
   };
   const inSight = (from, to) => to >= view.from && from <= view.to;
 
@@ -317,11 +335,11 @@
     const from = executions.length ? began + executions[0][1] : began;
     if (left >= 0) svg += `<path class="wait" d="M${place(near(from))} 5H${place(near(began + left))}"/>`;
     const moved = points.map((point) => [began + point[0], point[1], point[2]]);
-    const path = steps(moved, width, 0, 1, (copies) => 27 - (18 * copies) / mostOfOne, ended);
+    const path = steps(moved, width, 0, 1, (copies) => 27 - (12 * copies) / mostOfOne, ended);
     if (path) svg += `<path class="copies" d="${path}V27Z"/>`;
     if (left >= 0 && inSight(began + left, began + left)) {
       const bad = fate >= 3;
-      svg += beside(x(began + left), 11, bad ? `✗ ${data.fates[fate]}` : fate === 2 ? "✓" : "", bad ? "t-bad" : "t-good");
+      svg += beside(x(from), x(began + left), 10, bad ? `✗ ${data.fates[fate]}` : fate === 2 ? "✓" : "", bad ? "t-bad" : "t-good");
     }
     return svg;
   };
@@ -337,10 +355,10 @@
     }
     if (wait > 0) svg += `<path class="off" d="M${place(near(began + waitFrom))} 15H${place(near(began + waitFrom + wait))}"/>`;
     if (inSight(end, end)) {
-      if (dead >= 0) svg += beside(x(end), 19, "✗ dead letter", "t-bad");
-      else if (hungUp >= 0) svg += beside(x(end), 19, "✗ the client hung up", "t-bad");
-      else if (error >= 0) svg += beside(x(end), 19, "✗", "t-bad");
-      else if (to >= 0) svg += beside(x(end), 19, "✓", "t-good");
+      if (dead >= 0) svg += beside(x(began + from), x(end), 19, "✗ dead letter", "t-bad");
+      else if (hungUp >= 0) svg += beside(x(began + from), x(end), 19, "✗ the client hung up", "t-bad");
+      else if (error >= 0) svg += beside(x(began + from), x(end), 19, "✗", "t-bad");
+      else if (to >= 0) svg += beside(x(began + from), x(end), 19, "✓", "t-good");
     }
     return svg;
   };
@@ -350,7 +368,7 @@
     const [, , , , , , client, server] = write[7][at];
     let svg = "";
     if (server) {
-      const [, , , ended, isError, why, heard, segments, marks] = server;
+      const [, , arrived, ended, isError, why, heard, segments, marks] = server;
       const end = ended < 0 ? duration - began : ended;
       let longest = [0];
       for (let at = 0; at < segments.length; at += 2) {
@@ -365,8 +383,8 @@
       }
       if (longest[0]) {
         const label = `${data.states[longest[2]][1]} ${span(longest[3])}`;
-        const width = label.length * 6 + 8;
-        if (width + 10 < longest[0]) {
+        const width = place(wide(label, 10.5) + 8);
+        if (Number(width) + 10 < longest[0]) {
           svg += `<rect class="plate" x="${place(longest[1] + 6)}" y="12" width="${width}" height="11" rx="2"/>`;
           svg += `<text class="in" x="${place(longest[1] + 10)}" y="21.5">${label}</text>`;
         }
@@ -375,7 +393,7 @@
         const ms = began + marks[at];
         if (inSight(ms, ms)) svg += `<path class="${marks[at + 1] ? "replay" : "commit"}" d="M${place(x(ms))} 13l4.5 4.5-4.5 4.5-4.5-4.5z"/>`;
       }
-      if (isError && inSight(began + ended, began + ended)) svg += beside(x(began + ended), 22, text(why), "t-bad");
+      if (isError && inSight(began + ended, began + ended)) svg += beside(x(began + arrived), x(began + ended), 22, text(why), "t-bad");
       else if (!heard && inSight(began + ended, began + ended) && x(began + ended) + 110 < plot + RIGHT) {
         svg += `<text class="key" x="${place(x(began + ended) + 9)}" y="22">nobody hears of it</text>`;
       }
@@ -452,6 +470,7 @@
         measure();
         drawOverTime();
         showRange();
+        prepareGlance();
       }
       drawRows();
       drawGlance();
@@ -558,8 +577,9 @@
   };
   windowBox.addEventListener("pointerover", (event) => {
     const at = rowOf(event);
-    if (at >= 0 && active < 0 && rows[at]) details(rows[at]);
+    if (rows[at]) details(rows[at]);
   });
+  windowBox.addEventListener("pointerleave", () => rows[active] && details(rows[active]));
   windowBox.addEventListener("click", (event) => {
     const at = rowOf(event);
     if (at < 0) return;
@@ -636,5 +656,8 @@
   listRows();
   new ResizeObserver(() => draw(true)).observe(rowsBox);
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(true));
+  // What is worth looking at comes first: the first write of which the most copies ran.
+  const worst = data.writes.findIndex((write) => write[4] === mostOfOne);
+  if (isMany) rowsBox.scrollTop = Math.max(rows.findIndex((row) => row.write === worst), 0) * ROW;
   draw(true);
 })();

@@ -2,4 +2,5 @@
 
 pub mod check;
 pub mod rehearse;
+pub mod report;
 pub mod serve;

@@ -146,15 +146,18 @@ fn send(send: &SendStory, began: u64, texts: &mut Texts) -> Send {
             let how = match end {
                 ClientEnd::Reply => 'r',
                 ClientEnd::Failed(SendError::Server { .. }) => 'e',
-                ClientEnd::Failed(_) => 't',
+                ClientEnd::Failed(_) | ClientEnd::HungUp => 't',
             };
             Client(at(client.sent_ms), at(*ended_ms), how, texts.number(&end.label()) as i64)
         }
     });
     let server = send.server.as_ref().map(|server| {
         let segments = server.segments.iter().flat_map(|one| [one.state.number() as i64, at(one.from_ms)]).collect();
-        let marks =
-            server.marks.iter().flat_map(|mark| [at(mark.at_ms), i64::from(mark.is_replay), mark.count as i64]).collect();
+        let marks = server
+            .marks
+            .iter()
+            .flat_map(|mark| [at(mark.at_ms), i64::from(mark.is_replay), mark.count as i64])
+            .collect();
         let end = server.end.as_ref();
         Server(
             server.op.0,

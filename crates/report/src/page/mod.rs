@@ -37,8 +37,8 @@ struct Page {
     settings: Vec<Setting>,
     findings: Vec<FindingView>,
     predictions: Vec<PredictionView>,
+    most_of_one: [String; 4],
     figure_label: String,
-    writes_total: u64,
     is_many: bool,
     states: Vec<State>,
     chart: String,
@@ -133,19 +133,27 @@ pub fn render(recording: &Recording) -> String {
         settings: context.settings.iter().map(setting).collect(),
         findings: findings(&context.findings),
         predictions: context.predictions.iter().map(prediction).collect(),
-        figure_label: figure_label(&story),
-        writes_total: story.writes_total,
+        figure_label: figure_label(&story, context.tickets),
+        most_of_one: {
+            let [executions, sends, copies] = story.most_of_one;
+            [executions, sends, copies, story.copies_of_one_max].map(grouped)
+        },
         is_many: story.writes_total > 1,
         states: states(&story),
         chart: svg::figure(recording, &story),
         events: story.events.iter().take(listed).map(|line| event(line, &story)).collect(),
-        events_label: match story.events_of_writes as usize {
-            all if all == listed => many(all as u64, "event"),
-            all => format!("the first {} of {} events", grouped(listed as u64), grouped(all as u64)),
+        // Not everything is worth a line; where lines were cut, all events are what they were cut from.
+        events_label: match (story.events.len(), story.events_of_writes) {
+            (all, _) if all == listed => many(all as u64, "event"),
+            (_, all) => format!("the first {} of {} events", grouped(listed as u64), grouped(all)),
         },
         notes: notes(&story, recording),
         patterns: svg::patterns(),
-        css: format!("{}{}", include_str!("../../templates/page.css").replace("LIGHT", &palette::declarations(false)), svg::STYLE),
+        css: format!(
+            "{}{}",
+            include_str!("../../templates/page.css").replace("LIGHT", &palette::declarations(false)),
+            svg::STYLE
+        ),
         script: include_str!("../../templates/page.js"),
         // Numbers, texts and lists only: this cannot fail.
         data: json_in_html(&serde_json::to_string(&data::data(&story, context.tickets)).unwrap_or_default()),
@@ -175,7 +183,8 @@ fn chain(story: &Story, recording: &Recording) -> Vec<Link> {
     chain.push(link("measured.executions", m.executions, "execution", promised.map(|counts| counts.executions)));
     chain.push(link("measured.sends", m.sends, "send", promised.map(|counts| counts.sends)));
     chain.push(link("measured.copies", m.copies, "copy", promised.map(|counts| counts.copies)));
-    let at_once = link("measured.overlapping_copies_max", most, "", promised.map(|counts| counts.overlapping_copies_max));
+    let at_once =
+        link("measured.overlapping_copies_max", most, "", promised.map(|counts| counts.overlapping_copies_max));
     chain.push(Link { label: "at the same time".to_owned(), ..at_once });
     chain
 }
@@ -268,7 +277,18 @@ fn prediction(one: &Prediction) -> PredictionView {
         sends: clean(&one.sends),
         copies: clean(&one.copies),
         overlapping_copies_max: clean(&one.overlapping_copies_max),
-        dead_letter: one.dead_letter_ms.parse().map_or_else(|_| clean(&one.dead_letter_ms), span),
+        dead_letter: times(&one.dead_letter_ms),
+    }
+}
+
+/// An amount of milliseconds, or from one to another and why, with its numbers as times.
+fn times(amount: &str) -> String {
+    let (numbers, why) = amount.split_once(" (").unwrap_or((amount, ""));
+    let times: Option<Vec<String>> = numbers.split(" to ").map(|number| number.parse().ok().map(span)).collect();
+    match times {
+        Some(times) if why.is_empty() => clean(&times.join(" to ")),
+        Some(times) => clean(&format!("{} ({why}", times.join(" to "))),
+        None => clean(amount),
     }
 }
 
@@ -291,7 +311,7 @@ fn states(story: &Story) -> Vec<State> {
     State::ALL.into_iter().filter(|state| occurs[state.number()]).collect()
 }
 
-fn figure_label(story: &Story) -> String {
+fn figure_label(story: &Story, tickets: Option<u64>) -> String {
     let [copies, sends, session, ticket] = story.over_time.max();
     let mut label = format!(
         "Over {}, at most {} ran at the same time, and at most {} were at the server.",
@@ -303,6 +323,9 @@ fn figure_label(story: &Story) -> String {
         if number > 0 {
             label.push_str(&format!(" At most {} waited for a {what}.", grouped(number)));
         }
+    }
+    if let Some(tickets) = tickets {
+        label.push_str(&format!(" The server has {}.", many(tickets, "write ticket")));
     }
     label
 }
@@ -336,8 +359,12 @@ pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
     }
     if recording.skipped_lines > 0 {
         let first = recording.first_skipped.as_ref();
-        let first = first.map_or_else(String::new, |(line, why)| format!(" The first was line {line}: {}.", clean(why)));
-        notes.push(format!("{} of the stream were no events and passed over.{first}", many(recording.skipped_lines, "line")));
+        let first =
+            first.map_or_else(String::new, |(line, why)| format!(" The first was line {line}: {}.", clean(why)));
+        notes.push(format!(
+            "{} of the stream were no events and passed over.{first}",
+            many(recording.skipped_lines, "line")
+        ));
     }
     if story.writes_total > 1 {
         notes.push("Copies at the same time are those of all writes together.".to_owned());
@@ -346,7 +373,27 @@ pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
         notes.push("Nobody saw the application: each distinct write that arrived counts as one execution.".to_owned());
     }
     if matches!(recording.context.extras.predicted, Some(Extras { late_copies: None, .. })) {
-        notes.push("Which copy ends last was not predicted: it depends on the order in which they happen to end.".to_owned());
+        notes.push(
+            "Which copy ends last was not predicted: it depends on the order in which they happen to end.".to_owned(),
+        );
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_milliseconds_are_times() {
+        let cases = [
+            ("240000", "4 min 0 s"),
+            ("300000 to 600000 (a race)", "5 min 0 s to 10 min 0 s (a race)"),
+            ("no bound (never gives up)", "no bound (never gives up)"),
+            ("", ""),
+        ];
+        for (amount, shown) in cases {
+            assert_eq!(times(amount), shown);
+        }
+    }
 }

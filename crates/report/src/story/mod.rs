@@ -45,6 +45,8 @@ pub struct Story {
     pub more: More,
     /// The most copies of one write at the same instant.
     pub copies_of_one_max: u64,
+    /// The most executions, sends and copies of one write.
+    pub most_of_one: [u64; 3],
     /// How many logical writes there are.
     pub writes_total: u64,
     /// How many writes had each fate, in the order of [`Fate::ALL`].
@@ -85,7 +87,11 @@ impl Story {
             ..Story::default()
         };
         let late_copies = story.tell(recording, &groups, &times_ms);
-        let known = recording.context.measured;
+        let known = recording.context.measured.filter(|known| {
+            // Numbers of another run say nothing about this one.
+            let counts = ledger.counts(known.waiting_resends, known.documents);
+            counts == *known
+        });
         let waiting_resends = known.map_or(waiting_resends, |counts| counts.waiting_resends);
         let mut extras = ledger.extras();
         if story.writes_total > 1 {
@@ -110,6 +116,10 @@ impl Story {
             self.more += write.more;
             self.copies_of_one_max = self.copies_of_one_max.max(write.measured.overlapping_copies_max);
             self.fates[write.fate.number()] += 1;
+            let of_this = [write.measured.executions, write.measured.sends, write.measured.copies];
+            for (most, number) in self.most_of_one.iter_mut().zip(of_this) {
+                *most = number.max(*most);
+            }
             if *is_drawn {
                 let room = SENDS_MAX.saturating_sub(sends);
                 self.sends_left_out += write.sends.len().saturating_sub(room) as u64;

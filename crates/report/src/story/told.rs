@@ -85,7 +85,7 @@ pub(super) fn of_client_end(end: &ClientEnd) -> String {
         ClientEnd::Failed(backfire_model::event::SendError::Server { .. }) => {
             format!("gets an error: {}", clean(&end.label()))
         }
-        ClientEnd::Failed(_) => format!("stops waiting: {}", clean(&end.label())),
+        ClientEnd::Failed(_) | ClientEnd::HungUp => format!("stops waiting: {}", clean(&end.label())),
     }
 }
 

@@ -156,7 +156,8 @@ impl SendStory {
         let Some((ended_ms, end)) = self.client.as_ref().and_then(|client| client.end.as_ref()) else { return false };
         let left = matches!(
             end,
-            ClientEnd::Failed(SendError::SocketTimeout | SendError::OperationTimeout | SendError::Network { .. })
+            ClientEnd::HungUp
+                | ClientEnd::Failed(SendError::SocketTimeout | SendError::OperationTimeout | SendError::Network { .. })
         );
         left && self.server.as_ref().is_some_and(|server| server.end.as_ref().is_none_or(|end| end.at_ms > *ended_ms))
     }
@@ -180,6 +181,8 @@ pub enum ClientEnd {
     Reply,
     /// It got none, or an error.
     Failed(SendError),
+    /// It closed its connections.
+    HungUp,
 }
 
 impl ClientEnd {
@@ -187,6 +190,7 @@ impl ClientEnd {
     pub fn label(&self) -> String {
         match self {
             ClientEnd::Reply => "reply".to_owned(),
+            ClientEnd::HungUp => "closed its connections".to_owned(),
             ClientEnd::Failed(SendError::SocketTimeout) => "socket timeout".to_owned(),
             ClientEnd::Failed(SendError::OperationTimeout) => "timeoutMS ran out".to_owned(),
             ClientEnd::Failed(SendError::Network { message }) => format!("the connection broke: {message}"),
@@ -357,8 +361,7 @@ impl<'a> Teller<'a> {
             ClientEvent::ExecutionStarted { execution } => {
                 let at = self.story.executions.len();
                 self.newest.insert(*execution, at);
-                let story =
-                    ExecutionStory { number: execution.0, began_ms: at_ms, ..ExecutionStory::default() };
+                let story = ExecutionStory { number: execution.0, began_ms: at_ms, ..ExecutionStory::default() };
                 self.story.executions.push(story);
                 self.story.fate = Fate::UnderWay;
                 line("starts".to_owned(), Kind::Execution, Some(at), execution.0)
@@ -366,8 +369,7 @@ impl<'a> Teller<'a> {
             ClientEvent::Send { execution, write, request_id, command, attempt, .. } => {
                 let identity = self.identity(write);
                 let text = told::of_send(command, &identity, *attempt);
-                let execution_at =
-                    execution.and_then(|execution| self.newest.get(&execution).copied());
+                let execution_at = execution.and_then(|execution| self.newest.get(&execution).copied());
                 let at = self.story.sends.len();
                 self.by_request.insert((*write, *request_id), at);
                 self.tracks.push(Track::default());
@@ -426,6 +428,9 @@ impl<'a> Teller<'a> {
             ClientEvent::HungUp => {
                 if let Some(last) = self.story.executions.last_mut() {
                     last.hung_up_ms = Some(at_ms);
+                }
+                for client in self.story.sends.iter_mut().filter_map(|send| send.client.as_mut()) {
+                    client.end.get_or_insert((at_ms, ClientEnd::HungUp));
                 }
                 self.story.fate = Fate::HungUp;
                 line("closes its connections".to_owned(), Kind::BackOff, None, 0)
