@@ -495,7 +495,7 @@ fn writes_in_other_modules_are_followed() {
         ]);
         assert_eq!(report.services.len(), 1, "{build}");
         let write = rows(&report, &["write"]);
-        assert_eq!(write.trim(), "write: insert, a new _id each time @ Store.java:1", "{build}");
+        assert_eq!(write.trim(), "write: insert, a new _id each time @ Store.java:3", "{build}");
     }
 }
 
