@@ -6,7 +6,7 @@ use super::handler::Handlers;
 use super::poll::Polls;
 use super::reader::Reader;
 use super::{Sources, exception, topic, write};
-use crate::service::{Client, Handler, Listener, ListenerKind, Write};
+use crate::service::{Client, Failure, Handler, Listener, ListenerKind, Write};
 
 /// What listeners are made with.
 pub struct Parts<'a> {
@@ -110,7 +110,16 @@ impl Parts<'_> {
 
     fn writes(&self, found: &Found) -> Vec<Write> {
         let analysis = &self.sources.analysis;
-        found.writes.iter().map(|found| write::write(found, analysis, self.client, self.reader)).collect()
+        let writes = found.writes.iter().map(|found| write::write(found, analysis, self.client, self.reader));
+        let seen = |mut write: Write| {
+            // Spring Kafka waits for a future that a listener gives back.
+            let is_given_back = matches!(&write.failure, Failure::Detached { how, .. } if how == "CompletableFuture");
+            if found.asynchronous && is_given_back {
+                write.failure = Failure::Reported;
+            }
+            write
+        };
+        writes.map(seen).collect()
     }
 
     /// The function that a binding of Spring Cloud Stream calls: its writes and its place go into the listener of that binding.
