@@ -46,6 +46,7 @@ Examples:
   backfire check . --profile prod --set MONGO_URI=mongodb://db/
   backfire check --explain BF002             what a finding means
   backfire check . --format sarif > backfire.sarif
+  backfire check --scenario > mine.toml; backfire simulate --scenario-file mine.toml
   backfire check . --write-baseline known.json; backfire check . --baseline known.json";
 
 const REHEARSE_EXAMPLES: &str = "\
@@ -118,6 +119,10 @@ pub struct Check {
     /// Write the present findings down as known.
     #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
     pub write_baseline: Option<PathBuf>,
+    /// Print the scenario of a listener, to be rehearsed or simulated: `backfire simulate --scenario-file FILE`. Where there
+    /// are several listeners, its name says which.
+    #[arg(long, value_name = "LISTENER", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["write_baseline", "baseline", "format"])]
+    pub scenario: Option<String>,
     /// Print the page of a rule.
     #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "uri", "rules"])]
     pub explain: Option<String>,
