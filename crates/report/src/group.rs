@@ -128,7 +128,12 @@ impl<'a> Grouper<'a> {
             return;
         }
         match event {
-            ClientEvent::Send { .. } => {}
+            // What happens between a consumer and its group is about no write.
+            ClientEvent::Send { .. }
+            | ClientEvent::Assigned { .. }
+            | ClientEvent::Revoked { .. }
+            | ClientEvent::Lost { .. }
+            | ClientEvent::CommitFailed { .. } => {}
             ClientEvent::ExecutionStarted { execution } => {
                 self.newest.insert(*execution, self.runs.len());
                 self.open.insert(self.runs.len());
@@ -145,7 +150,9 @@ impl<'a> Grouper<'a> {
                     self.runs[run].events.push(at);
                 }
             }
-            ClientEvent::BackOff { execution, .. } | ClientEvent::DeadLetter { execution } => {
+            ClientEvent::BackOff { execution, .. }
+            | ClientEvent::DeadLetter { execution }
+            | ClientEvent::RecoveryFailed { execution, .. } => {
                 if let Some(run) = self.newest.get(execution).copied() {
                     self.runs[run].events.push(at);
                 }

@@ -15,6 +15,7 @@ pub mod page;
 pub mod palette;
 pub mod perfetto;
 pub mod scenario;
+pub mod simulation;
 pub mod story;
 pub mod svg;
 pub mod table;

@@ -8,7 +8,7 @@ use backfire_model::{ConnectionId, Execution, Lsid, OpId, RecordId, RequestId, T
 
 /// The events, one per millisecond.
 pub fn events(what: impl IntoIterator<Item = What>) -> Vec<Event> {
-    what.into_iter().zip(0..).map(|(what, at_ms)| Event { at_ms, record: None, what }).collect()
+    what.into_iter().zip(0..).map(|(what, at_ms)| Event { at_ms, record: None, consumer: None, what }).collect()
 }
 
 /// The identity number 1 of a session.
@@ -138,7 +138,7 @@ fn one_write(all: &mut Vec<Event>, number: u32, began_ms: u64, stall_ends_ms: u6
     // The server knows nothing of records.
     let mut push = |at_ms: u64, what: What| {
         let record = matches!(what, What::Client(_)).then_some(of);
-        all.push(Event { at_ms, record, what });
+        all.push(Event { at_ms, record, consumer: None, what });
     };
     for execution in 1..=4_u32 {
         push(now_ms, started(execution));

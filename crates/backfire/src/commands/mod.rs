@@ -4,3 +4,4 @@ pub mod check;
 pub mod rehearse;
 pub mod report;
 pub mod serve;
+pub mod simulate;
