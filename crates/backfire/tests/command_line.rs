@@ -95,6 +95,7 @@ fn what_cannot_run_exits_with_2_and_says_why() {
 fn what_is_printed_can_be_used() {
     let (code, list, _) = run(&["rehearse", "--list"]);
     assert_eq!((code, list.lines().count()), (0, backfire_model::scenario::BUILT_IN.len()));
+
     for line in list.lines() {
         let name = line.split_whitespace().next().expect("a name");
         let (code, text, _) = run(&["rehearse", "--print", name]);

@@ -128,7 +128,12 @@ impl<'a> Grouper<'a> {
             return;
         }
         match event {
-            ClientEvent::Send { .. } => {}
+            // What happens between a consumer and its group is about no write.
+            ClientEvent::Send { .. }
+            | ClientEvent::Assigned { .. }
+            | ClientEvent::Revoked { .. }
+            | ClientEvent::Lost { .. }
+            | ClientEvent::CommitFailed { .. } => {}
             ClientEvent::ExecutionStarted { execution } => {
                 self.newest.insert(*execution, self.runs.len());
                 self.open.insert(self.runs.len());
@@ -146,8 +151,8 @@ impl<'a> Grouper<'a> {
                 }
             }
             ClientEvent::BackOff { execution, .. }
-            | ClientEvent::RecoveryFailed { execution, .. }
-            | ClientEvent::DeadLetter { execution } => {
+            | ClientEvent::DeadLetter { execution }
+            | ClientEvent::RecoveryFailed { execution, .. } => {
                 if let Some(run) = self.newest.get(execution).copied() {
                     self.runs[run].events.push(at);
                 }
@@ -157,11 +162,6 @@ impl<'a> Grouper<'a> {
                     self.runs[run].events.push(at);
                 }
             }
-            // These are about a consumer and no write.
-            ClientEvent::Assigned { .. }
-            | ClientEvent::Revoked { .. }
-            | ClientEvent::Lost { .. }
-            | ClientEvent::CommitFailed { .. } => {}
         }
     }
 

@@ -68,6 +68,19 @@ pub fn sentences(story: &Story) -> Vec<String> {
             capital(&times(more.deserted)),
         ));
     }
+    if story.group.losses > 0 {
+        sentences.push(format!(
+            "{} a consumer lost its partitions because it had not polled in time (max.poll.interval.ms): others ran the same \
+             records beside it.",
+            capital(&times(story.group.losses)),
+        ));
+    }
+    if story.group.commits_failed > 0 {
+        sentences.push(format!(
+            "{} could not be committed: what was done was done again.",
+            many(story.group.commits_failed, "batch of offsets").replace("batch of offsetss", "batches of offsets"),
+        ));
+    }
     if story.measured.waiting_resends > 0 {
         sentences.push(format!(
             "When the application had finished, {} still waited for the session of {} original.",

@@ -9,7 +9,7 @@ use crate::input::Recording;
 use crate::story::measured::{Measured, More};
 use crate::story::steps::{Level, Point};
 use crate::story::write::{SendKind, SendStory, ServerEnd, WriteStory};
-use crate::story::{SERIES, Story, predicted};
+use crate::story::{GroupCounts, SERIES, Story, predicted};
 
 /// The most points over time.
 pub const POINTS_MAX: usize = 1_000;
@@ -32,6 +32,7 @@ pub struct Numbers<'a> {
     extras: BothExtras,
     #[serde(flatten)]
     more: More,
+    group: GroupCounts,
     copies_of_one_write_max: u64,
     writes_total: u64,
     writes: Vec<WriteNumbers<'a>>,
@@ -113,6 +114,7 @@ pub fn numbers<'a>(recording: &'a Recording, story: &'a Story) -> Numbers<'a> {
         differences: story.differences(recording),
         extras: BothExtras { predicted: predicted.map(|(_, extras)| extras), measured: story.measured.extras },
         more: story.more,
+        group: story.group,
         copies_of_one_write_max: story.copies_of_one_max,
         writes_total: story.writes_total,
         writes: story.writes.iter().map(write).collect(),

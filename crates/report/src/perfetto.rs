@@ -109,7 +109,8 @@ fn counters(trace: &mut Trace, story: &Story) {
 fn of_write(trace: &mut Trace, write: &WriteStory, pid: usize, ends_ms: u64) {
     for (at, execution) in write.executions.iter().enumerate() {
         let place = (pid, at + 1);
-        let name = format!("execution {}", execution.number);
+        let consumer = execution.consumer.map_or_else(String::new, |consumer| format!(", consumer {consumer}"));
+        let name = format!("execution {}{consumer}", execution.number);
         trace.name(pid, Some(place.1), &name, place.1);
         let to_ms = execution.ended_ms.or(execution.hung_up_ms).unwrap_or(ends_ms);
         let error = execution.error.as_deref().map(clean);

@@ -77,18 +77,9 @@ fn perform(arguments: &Simulate) -> Result<Exit, String> {
                 simulated.events_dropped
             );
         }
-        target.write(&recording(&simulated))?;
+        target.write(&Recording::from_simulated(&simulated))?;
     }
     show(arguments, &simulated)
-}
-
-/// The simulation as a report takes it.
-fn recording(simulated: &Simulated) -> Recording {
-    let known = backfire_report::scenario::context(&simulated.scenario, 1.0);
-    match simulated.run() {
-        Some(run) => Recording::from_run(&run).with(known),
-        None => Recording { events: simulated.events.clone(), ..Recording::default() }.with(known),
-    }
 }
 
 fn scenario(arguments: &Simulate) -> Result<Scenario, String> {
