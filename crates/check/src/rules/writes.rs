@@ -26,8 +26,9 @@ pub const GENERATED_ID: Rule = Rule {
     summary: "A retried insert leaves the `_id` to the driver.",
     why: "Each execution inserts another document, as each gets an `_id` of its own. A resend of the driver does not: it carries the \
           same document and the same number.",
-    page: "Make the `_id` from the record, for example topic, partition and offset, or a key of the business; then save by it \
-           (facts Y: 4 executions, 4 documents; report R1).",
+    page: "Make the `_id` from the record, for example topic, partition and offset, or a key of the business; then save by it. \
+           Measured with `FixedBackOff(0, 3)` and a stalled mongod: 4 executions, 4 documents \
+           (<https://github.com/mongodb-js/mongodb-mcp-server/issues/1432> is such a case).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             let inserts =
@@ -58,7 +59,9 @@ pub const MULTI_DOCUMENT: Rule = Rule {
     summary: "A retried listener updates or deletes many documents at once.",
     why: "The driver never resends `updateMany` and `deleteMany`, and nobody knows how far a failed one got. The application's retry runs \
           it beside the one that still runs, and `$inc` counts twice where both pass.",
-    page: "Make it idempotent: set values and do not count, or mark what is done (facts A6).",
+    page: "Make it idempotent: set values and do not count, or mark what is done \
+           (<https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md>, under unsupported \
+           operations).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             if write.op.is_multi() {
@@ -86,7 +89,7 @@ pub const BULK_WITH_MULTI: Rule = Rule {
     summary: "One multi-document write makes a whole bulk not retryable.",
     why: "The Java driver sends no `txnNumber` for any command of a bulk that holds an `updateMany` or `deleteMany`. A lost reply then \
           ends in an error, and the application's retry writes again what was written.",
-    page: "Put the multi-document writes into a bulk of their own (facts A5, F8; report R32). Ordered or not makes no difference. Other \
+    page: "Put the multi-document writes into a bulk of their own (Java driver 5.4.0, `BulkWriteBatch`). Ordered or not makes no difference. Other \
            drivers judge each command.",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
@@ -113,7 +116,7 @@ pub const MAX_TIME_DROPPED: Rule = Rule {
     summary: "`findAndModify` with a `maxTime` that Spring Data does not pass on.",
     why: "The query's `maxTime` never reaches the server, so nothing ends the operation there. It looks as if it were bounded.",
     page: "Spring Data MongoDB ignores it in 4.4.0 and 5.1.1; use the driver's `findOneAndUpdate` with `maxTime`, or `timeoutMS` \
-           (facts E).",
+           (Spring Data MongoDB 4.4.0, `MongoTemplate`).",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
             if write.dropped_max_time {
@@ -136,7 +139,8 @@ pub const TRANSACTION: Rule = Rule {
     summary: "A retried listener writes in a transaction.",
     why: "Writes in a transaction are never resent; only commit and abort are, once. When a commit's answer is lost, a retry of the \
           body writes again what may have been committed; retrying the commit alone is right.",
-    page: "Make the body idempotent, or retry `UnknownTransactionCommitResult` by committing again (facts A6, F10; report R5).",
+    page: "Make the body idempotent, or retry `UnknownTransactionCommitResult` by committing again \
+           (<https://github.com/mongodb/specifications/blob/master/source/transactions/transactions.md>).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             if write.in_transaction {
@@ -157,7 +161,7 @@ pub const TICKETS: Rule = Rule {
     why: "A stalled copy holds its ticket; when none is left, every other write of the deployment waits. Then the stall of one \
           collection is an outage of all.",
     page: "MongoDB 4.4 to 6.0 lets 128 writes into the engine at once; 7.0 adapts the number. Copies = consumers x executions of a \
-           record (facts F12).",
+           record.",
     check: |context, findings| {
         let Some(tickets) = context.service.write_tickets.value else { return };
         for (listener, prediction) in context.listeners() {
@@ -183,7 +187,8 @@ pub const BULK_REMOVE: Rule = Rule {
     summary: "A bulk of Spring Data holds a `remove`.",
     why: "`BulkOperations.remove` is always a `deleteMany`, also by `_id`, so the bulk carries no `txnNumber` and is never resent. The \
           other writes in it lose their protection as well.",
-    page: "Use the driver's `DeleteOneModel` through `template.execute`, or a second bulk for removes (facts Y1).",
+    page: "Use the driver's `DeleteOneModel` through `template.execute`, or a second bulk for removes: `BulkOperations.remove` is a \
+           `DeleteManyModel` (Spring Data MongoDB 4.4.0, `DefaultBulkOperations`).",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
             if write.op == Op::Bulk && write.by_spring_data && write.models.contains(&Op::DeleteMany) {
@@ -202,7 +207,8 @@ pub const LATE_COPY: Rule = Rule {
     summary: "A retried update or upsert has no check of version or order.",
     why: "After a stall the copies finish in any order, so an older copy can write last. It was seen to undo a newer write that had \
           been reported as done.",
-    page: "Put the version or the record's offset into the filter: `{ _id, offset: { $lt: 42 } }` (facts Y5).",
+    page: "Put the version or the record's offset into the filter: `{ _id, offset: { $lt: 42 } }`. Measured on \
+           mongod 4.4: after a release the final value came from an older execution than the newest.",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             let overwrites =
