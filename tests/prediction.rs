@@ -7,8 +7,8 @@
 use backfire_model::back_off::BackOff;
 use backfire_model::predict::{Distribution, Stall};
 use backfire_model::scenario::{Operation, Scenario, Window};
-use backfire_rehearsal::{Options, RehearsalError, Transport, rehearse};
-use backfire_report::{table, timeline};
+use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
+use backfire_report::{simulation, table, timeline};
 use proptest::prelude::*;
 
 /// What a generated scenario is made of.
@@ -29,6 +29,8 @@ struct Settings {
     /// When a stall that is lifted is lifted; `None`: when the application has finished.
     for_tens: Option<u64>,
     tickets: u64,
+    /// Whether a simulation measures it, with a consumer of a Kafka group, and not a rehearsal.
+    simulates: bool,
 }
 
 fn stall() -> impl Strategy<Value = Stall> {
@@ -67,7 +69,14 @@ fn settings() -> impl Strategy<Value = Settings> {
         (prop::option::weighted(0.9, tens()), prop::option::weighted(0.2, tens()), prop::option::weighted(0.4, tens()));
     let retry = (any::<bool>(), 0..12_u64, prop_oneof![Just(0), tens()], any::<bool>(), any::<bool>());
     let write = (operation(), any::<bool>());
-    (prop::sample::select(&["4.4", "7.0", "8.0"]), times, retry, write, (stall(), prop::option::of(tens())), 5..9_u64)
+    (
+        prop::sample::select(&["4.4", "7.0", "8.0"]),
+        times,
+        retry,
+        write,
+        (stall(), prop::option::of(tens())),
+        (5..9_u64, any::<bool>()),
+    )
         .prop_map(
             |(
                 profile,
@@ -75,7 +84,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                 (retry_writes, retries, wait_tens, exponential, resets),
                 (operation, upsert),
                 (stall, for_tens),
-                tickets,
+                (tickets, simulates),
             )| {
                 Settings {
                     profile,
@@ -92,6 +101,7 @@ fn settings() -> impl Strategy<Value = Settings> {
                     stall,
                     for_tens: for_tens.filter(|_| stall.is_lifted()),
                     tickets,
+                    simulates,
                 }
             },
         )
@@ -155,6 +165,12 @@ fn check(settings: &Settings) {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     let options = Options { scale: 1.0, transport: Transport::Memory, seed: 1, started_at_ms: 0, watcher: None };
+    if settings.simulates {
+        return match simulate(&scenario, SimulateOptions { events_max: 100_000, ..SimulateOptions::default() }) {
+            Ok(run) => assert!(run.differences().is_empty(), "{text}\n{}", simulation::text::render(&run, None)),
+            Err(error) => panic!("{text}\n{error}"),
+        };
+    }
     match runtime.block_on(rehearse(&scenario, &options)) {
         Ok(run) => {
             assert!(run.differences().is_empty(), "{text}\n{}\n{}", timeline::render(&run, None), table::render(&run))

@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use backfire_model::scenario::BUILT_IN;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -206,7 +207,7 @@ fn what_cannot_run_exits_with_2_and_says_why() {
 #[test]
 fn what_is_printed_can_be_used() {
     let (code, list, _) = run(&["rehearse", "--list"]);
-    assert_eq!((code, list.lines().count()), (0, 13));
+    assert_eq!((code, list.lines().count()), (0, BUILT_IN.len()));
     for line in list.lines() {
         let name = line.split_whitespace().next().expect("a name");
         let (code, text, _) = run(&["rehearse", "--print", name]);

@@ -1,6 +1,6 @@
 //! `backfire check`: reads a service's settings, predicts what a stall makes of its writes, and says what to change.
 //!
-//! The way of a check: [`discover`] finds files; [`spring`], [`build`], [`connect`] and [`stated`] read them, each value with its
+//! The way of a check: [`discover`] finds files; [`spring`], [`build`], [`connect`], [`sources`] and [`stated`] read them, each value with its
 //! place; [`understand`] makes services of them; [`prediction`] says what they promise; [`rules`] says what is wrong;
 //! [`output`] shows it. Nothing here prints, asks a clock or the network, and no output holds a secret.
 
@@ -13,6 +13,8 @@ pub mod finding;
 pub mod format;
 pub mod ignores;
 pub mod kafka;
+pub mod listeners;
+pub mod modules;
 pub mod output;
 pub mod prediction;
 pub mod report;
@@ -21,8 +23,10 @@ pub mod rules;
 pub mod service;
 pub mod setting;
 pub mod source;
+pub mod sources;
 pub mod spring;
 pub mod stated;
+pub mod statements;
 pub mod understand;
 
 pub use finding::{Finding, Level};

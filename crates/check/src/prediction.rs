@@ -9,7 +9,7 @@ use backfire_model::back_off::no_random;
 use serde_json::{Value, json};
 
 use crate::build::Version;
-use crate::service::{Client, Layer, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
+use crate::service::{Client, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
 use crate::setting::{counted, shown_ms};
 
 /// More waits than this are not added up.
@@ -305,10 +305,21 @@ fn command_ms(client: &Client, sends: &Amount, write: Option<&Write>, stall_ms: 
     }
 }
 
-fn layers(layers: &[Layer]) -> (Amount, u64) {
+/// The write that decides: one whose failure gets to the error handler, and of those the one whose commands are sent most often.
+fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
+    listener.writes.iter().max_by_key(|write| {
+        let inner = layers(listener, Some(write)).0.most().unwrap_or(u64::MAX);
+        let sends = sends_of_command(client, Some(write)).most().unwrap_or(u64::MAX);
+        (write.is_reported(), inner.saturating_mul(sends))
+    })
+}
+
+/// Executions within one of the handler's, and the waits between them: of retries around the listener's work, and around the write.
+fn layers(listener: &Listener, write: Option<&Write>) -> (Amount, u64) {
+    let around_all = listener.layers.iter().filter(|_| write.is_none_or(Write::is_reported));
     let mut executions = Amount::Exact(1);
     let mut waits_ms = 0_u64;
-    for layer in layers {
+    for layer in around_all.chain(write.into_iter().flat_map(|write| &write.layers)) {
         let own = match layer.executions {
             Some(number) => Amount::Exact(number.max(1)),
             None => Amount::unknown(format!("the attempts of {} are not known", layer.name)),
@@ -341,13 +352,18 @@ fn polls_around_batch_waits(version: Option<&Version>) -> bool {
 pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     let client = &service.client;
     let stall_ms = service.stall_ms.as_ref().and_then(|setting| setting.value);
-    // The write that decides is the one whose commands are sent most often.
-    let decisive = listener.writes.iter().max_by_key(|write| sends_of_command(client, Some(write)).most());
+    let decisive = decisive(client, listener);
     let sends_per_command = sends_of_command(client, decisive);
     let command_ms = command_ms(client, &sends_per_command, decisive, stall_ms);
-    let (inner, inner_waits_ms) = layers(&listener.layers);
+    let (inner, inner_waits_ms) = layers(listener, decisive);
     let execution_ms = command_ms.clone().times(&inner).plus(&Amount::Exact(inner_waits_ms));
-    let waits = waits(service, listener);
+    let waits = match decisive {
+        // The error handler sees no failure of it.
+        Some(write) if !write.is_reported() => {
+            Waits { executions: Amount::Exact(1), waits_ms: Vec::new(), is_endless: false }
+        }
+        _ => waits(service, listener),
+    };
     let sums = Sums::new(&waits, &execution_ms);
     let exact_budget = exact_budget(service, listener, &execution_ms, &waits);
     let safe_budget = safe_budget(listener, &execution_ms, &waits, &sums);
@@ -560,7 +576,7 @@ fn sends(
         }
         None => match stalled.least() {
             Some(least) => {
-                Amount::unknown(format!("at least {least}; the number of commands of the bulk is not known"))
+                Amount::unknown(format!("at least {least}; how many commands one execution sends is not known"))
             }
             None => stalled,
         },

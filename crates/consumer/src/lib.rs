@@ -3,8 +3,13 @@
 //! (facts/client.md D1 to D3).
 //!
 //! - [`RetryState`] is the rules: a state machine without input or output, driven by what happened and the time.
-//! - [`ErrorHandler`] runs one record at a time by those rules, on tokio's clock, and tells a [`Listener`] about it.
-//! - [`DeadLetters`] takes the records that are given up.
+//! - [`Container`] polls a [`Source`], runs the [`Work`], commits, and handles what fails: by the rules and in the order
+//!   of a version of Spring Kafka, or in a mode of its own whose retries always end. It tells an [`Observer`].
+//! - [`source`] has topics in memory, with groups and their rules, and Kafka's (feature `kafka`).
+//! - [`dead_letters`] makes, publishes, parks and replays the records that are given up.
+//! - [`poll_budget`] computes from settings whether a consumer stays in its group; [`owners`] names records that were
+//!   handed to two consumers all the same; [`meters`] is what is measured.
+//! - [`ErrorHandler`] runs one record at a time without a source, and tells a [`Listener`].
 //!
 //! This room knows nothing of MongoDB: the work is a function that returns a [`Failure`] or not.
 
@@ -19,6 +24,7 @@ mod listener;
 mod logical_write;
 pub mod meters;
 mod observer;
+pub mod owners;
 pub mod poll_budget;
 mod record;
 mod retry_state;

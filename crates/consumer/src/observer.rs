@@ -69,7 +69,8 @@ pub enum ConsumerEvent<'a> {
         /// Why it is given up.
         spent: Option<Spent>,
     },
-    /// An execution runs longer than its budget. Told once per budget, not once per look.
+    /// An execution runs longer than its budget; in Spring's mode: it has outlived the poll interval. Told once per
+    /// budget, not once per look.
     OverBudget {
         /// Its records.
         records: &'a [Arc<Record>],

@@ -77,8 +77,11 @@ impl Kafka {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Load {
-    /// Consumers of the one group. Each has a partition of its own.
+    /// Consumers of the one group.
     pub consumers: u64,
+    /// Partitions of the topic; without it, one for each consumer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<u64>,
     /// Records per partition.
     pub records: u64,
     /// The time between two records of a partition; 0: all are there at the start.
@@ -98,6 +101,7 @@ impl Default for Load {
     fn default() -> Self {
         Self {
             consumers: 1,
+            partitions: None,
             records: 1,
             arrival_interval_ms: 0,
             consumers_per_client: 1,
@@ -115,7 +119,12 @@ impl Load {
 
     /// All records.
     pub fn records_all(&self) -> u64 {
-        self.consumers.saturating_mul(self.records)
+        self.partitions().saturating_mul(self.records)
+    }
+
+    /// Partitions of the topic.
+    pub fn partitions(&self) -> u64 {
+        self.partitions.unwrap_or(self.consumers)
     }
 
     /// Whether every number can be simulated.
@@ -129,13 +138,14 @@ impl Load {
             _ => Ok(()),
         };
         within("consumers", self.consumers, CONSUMERS_MAX)?;
+        within("partitions", self.partitions(), CONSUMERS_MAX)?;
         within("records", self.records, RECORDS_MAX)?;
         within("consumers_per_client", self.consumers_per_client, CONSUMERS_MAX)?;
         within("until_ms", self.until_ms, 30 * 24 * 3_600_000)?;
         if self.records_all() > RECORDS_MAX {
             let all = self.records_all();
             return Err(format!(
-                "load.consumers x load.records is {all} records; a simulation has {RECORDS_MAX} at most"
+                "load.partitions x load.records is {all} records; a simulation has {RECORDS_MAX} at most"
             ));
         }
         Ok(())
@@ -156,7 +166,7 @@ mod tests {
             (load(1, 10_000_001), Some("load.records is 10000001; it must be 10000000 or less")),
             (
                 load(100_000, 1000),
-                Some("load.consumers x load.records is 100000000 records; a simulation has 10000000 at most"),
+                Some("load.partitions x load.records is 100000000 records; a simulation has 10000000 at most"),
             ),
         ] {
             assert_eq!(load.check().err().as_deref(), expected);

@@ -30,6 +30,8 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("times-one", include_str!("../scenarios/times-one.toml")),
     ("lost-reply", include_str!("../scenarios/lost-reply.toml")),
     ("late-copy", include_str!("../scenarios/late-copy.toml")),
+    ("poll-interval", include_str!("../scenarios/poll-interval.toml")),
+    ("retry-storm", include_str!("../scenarios/retry-storm.toml")),
 ];
 
 /// More executions than this are not run: they are as good as unbounded.
@@ -340,7 +342,11 @@ impl Scenario {
         uri.warnings().chain(no_effect).map(|diagnostic| format!("{line}client.uri: {diagnostic}")).collect()
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    /// Whether it can be run: values in range, and settings that do not contradict each other.
+    ///
+    /// # Errors
+    /// The first setting that is wrong, and what is allowed.
+    pub fn check(&self) -> Result<(), ScenarioError> {
         let fail = |key: &'static str, message: String| Err(ScenarioError::about(key, message));
         let workload = &self.workload;
         if Namespace::parse(&workload.namespace).is_none() {
@@ -545,7 +551,7 @@ pub fn scaled(time_ms: u64, scale: f64) -> u64 {
 }
 
 /// The nearest of `known` to `name`, if one is near.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     known
         .map(|known| (strsim::jaro_winkler(name, known), known))
@@ -587,6 +593,8 @@ mod tests {
             ("times-one", [1, 2, 1, 1, 1, 0, 1]),
             ("lost-reply", [1, 2, 1, 1, 1, 0, 1]),
             ("late-copy", [2, 3, 1, 2, 2, 0, 1]),
+            ("poll-interval", [4, 8, 4, 4, 4, 4, 4]),
+            ("retry-storm", [1, 1, 0, 1, 1, 0, 1]),
         ];
         assert_eq!(BUILT_IN.iter().map(|row| row.0).collect::<Vec<_>>(), promised.map(|row| row.0));
         for (name, counts) in promised {

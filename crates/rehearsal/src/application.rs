@@ -13,6 +13,7 @@ use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::scenario::{Operation, Scenario};
 use backfire_model::{BackOff, Execution, RecordId};
 
+use crate::client_events::Sink;
 use crate::documents::document;
 use crate::recorder::Recorder;
 
@@ -75,6 +76,23 @@ impl Write {
     }
 }
 
+/// Tells a recorder what the one client does.
+pub(crate) struct OneWrite {
+    pub(crate) recorder: Arc<Recorder>,
+    /// The execution that runs, or 0.
+    pub(crate) current: Arc<AtomicU32>,
+}
+
+impl Sink for OneWrite {
+    fn execution(&self) -> Option<Execution> {
+        Some(self.current.load(Ordering::Acquire)).filter(|number| *number > 0).map(Execution)
+    }
+
+    fn client(&self, event: ClientEvent) {
+        self.recorder.record(What::Client(event));
+    }
+}
+
 /// Runs the write until it succeeds or its record is a dead letter.
 pub async fn run(
     write: Write,
@@ -127,7 +145,7 @@ fn client_event(event: &HandlerEvent<'_>, running: Execution) -> Option<ClientEv
 }
 
 /// The driver's error as the error handler sees it: by the class that the Java driver would throw.
-fn failure(error: &DriverError) -> Failure {
+pub(crate) fn failure(error: &DriverError) -> Failure {
     let outer = Failure::new(ErrorClass::new(error.java_class()), error.to_string());
     match error.cause() {
         Some(cause) => outer.caused_by(Failure::new(ErrorClass::new(cause.java_class()), cause.to_string())),

@@ -15,7 +15,7 @@ use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
-use crate::application::{self, THE_RECORD, Write};
+use crate::application::{self, OneWrite, THE_RECORD, Write};
 use crate::client_events::ClientEvents;
 use crate::documents::document;
 use crate::lab::Lab;
@@ -82,6 +82,9 @@ pub enum RehearsalError {
     /// The shell could not run the program under test.
     #[error("cannot run '{0}': the shell ended with status {1} ({2}), and no write arrived")]
     AppNotRun(String, i32, &'static str),
+    /// It has something that a simulation has not.
+    #[error("{0}; use 'backfire rehearse'")]
+    NotSimulated(&'static str),
     /// The recording has a limit.
     #[error("{0} events did not fit into the recording; a scenario of this size cannot be rehearsed")]
     TooManyEvents(u64),
@@ -206,7 +209,7 @@ impl Stage {
 }
 
 /// The scenario's connection string with its times multiplied by the scale.
-fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
+pub(crate) fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
     let mut uri = scenario.connection_string()?;
     if let Some(ms) = plan.socket_timeout_ms {
         uri = uri.with_option("socketTimeoutMS", &ms.to_string())?;
@@ -227,7 +230,8 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
     stage.try_write().await?;
     stage.set_up().await?;
     let current = Arc::new(AtomicU32::new(0));
-    let events = ClientEvents::new(Arc::clone(&stage.recorder), Arc::clone(&current));
+    let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
+    let events = ClientEvents::new(sink);
     let client = stage.lab.client(&stage.uri, events, options.seed)?;
     // A service has connections before its first write; so has this client.
     client.database("admin").run_command(doc! { "ping": 1 }).await?;

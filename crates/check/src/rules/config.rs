@@ -57,6 +57,7 @@ pub const UNKNOWN_VALUE: Rule = Rule {
                 }
                 seen.push(why.clone());
                 let names = why.split_once("what ").and_then(|(_, rest)| rest.strip_suffix(" is"));
+                let names = names.filter(|names| !names.replace(", ", "").contains(' '));
                 let fix =
                     names.map_or_else(|| "state it in backfire.toml".to_owned(), |name| format!("--set {name}=VALUE"));
                 findings.push(Finding::new(format!("{name} is not known: {why}")).at(place.as_ref()).fix(fix));
@@ -70,7 +71,8 @@ pub const UNKNOWN_VALUE: Rule = Rule {
             add("max.poll.interval.ms", &listener.max_poll_interval_ms.source, findings);
             add("the back-off", &listener.handler.retries.source, findings);
             add("concurrency", &listener.concurrency.source, findings);
-            for layer in &listener.layers {
+            add("what follows the retries", &listener.handler.recoverer.source, findings);
+            for layer in listener.inner_layers() {
                 add(&layer.name, &layer.source, findings);
             }
         }
@@ -88,6 +90,22 @@ pub const UNREADABLE: Rule = Rule {
     page: "Files above 4 MiB, files that are not UTF-8, and imports that are not among the paths are named as well.",
     check: |context, findings| {
         for flaw in &context.service.flaws {
+            findings.push(Finding::new(flaw.message.clone()).at(Some(&flaw.place)));
+        }
+    },
+};
+
+/// BF047.
+pub const NOT_FOLLOWED: Rule = Rule {
+    id: "BF047",
+    name: "source-not-followed",
+    level: Level::Note,
+    summary: "Java or Kotlin code could not be read or followed to its end.",
+    why: "A write or a setting behind that place may be missing here. The prediction then holds for what was found.",
+    page: "Syntax that the grammar does not know, files of more than 1 MiB, and calls beyond the limits are named. State what is \
+           missing in `backfire.toml`.",
+    check: |context, findings| {
+        for flaw in &context.service.not_followed {
             findings.push(Finding::new(flaw.message.clone()).at(Some(&flaw.place)));
         }
     },

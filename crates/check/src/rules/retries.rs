@@ -6,6 +6,7 @@ use super::{Context, Rule};
 use crate::finding::{Finding, Level};
 use crate::service::{Listener, ListenerKind, Recoverer, Retries};
 use crate::setting::shown_ms;
+use crate::sources;
 
 /// Where a listener's retries are set, or the listener itself.
 fn place(listener: &Listener) -> Option<&crate::source::Place> {
@@ -273,7 +274,7 @@ pub const STACKED: Rule = Rule {
            (<https://github.com/spring-cloud/spring-cloud-stream/issues/2205>).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
-            for layer in &listener.layers {
+            for layer in listener.inner_layers() {
                 let inner = layer.executions;
                 if inner == Some(1) || matches!(listener.handler.retries.value, Some(Retries::Times(1))) {
                     continue;
@@ -313,15 +314,22 @@ pub const NOT_DECLARED: Rule = Rule {
         for (listener, prediction) in context.listeners() {
             let Some(declared) = &listener.handler.not_retryable else { continue };
             let retries = prediction.executions.most().is_none_or(|most| most > 1);
-            let missing: Vec<&str> =
-                INCURABLE.iter().copied().filter(|name| !declared.iter().any(|known| known.ends_with(name))).collect();
+            let is_declared = |name: &&str| declared.iter().any(|known| sources::is_a(name, known));
+            let missing: Vec<&str> = INCURABLE.iter().copied().filter(|name| !is_declared(name)).collect();
             let is_spring =
                 context.service.is_spring() && !matches!(listener.handler.retries.value, Some(Retries::Times(1)));
             let has_duplicate_key = missing.contains(&"DuplicateKeyException");
             if retries && is_spring && has_duplicate_key && !listener.handler.is_default {
                 let message =
                     format!("{}: {}: {} each", listener.name, missing.join(", "), prediction.executions.executions());
-                let fix = "errorHandler.addNotRetryableExceptions(DuplicateKeyException.class, DataIntegrityViolationException.class);";
+                let fix = match listener.kind {
+                    ListenerKind::RetryTopic => {
+                        "exclude = {DuplicateKeyException.class, DataIntegrityViolationException.class}"
+                    }
+                    _ => {
+                        "errorHandler.addNotRetryableExceptions(DuplicateKeyException.class, DataIntegrityViolationException.class);"
+                    }
+                };
                 findings.push(Finding::new(message).at(place(listener)).fix(fix));
             }
         }

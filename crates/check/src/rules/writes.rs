@@ -4,7 +4,7 @@ use super::{Context, Rule};
 use crate::build::Family;
 use crate::finding::{Finding, Level};
 use crate::prediction::Prediction;
-use crate::service::{Id, Listener, ListenerKind, Op, Write};
+use crate::service::{Failure, Id, Listener, ListenerKind, Op, Write};
 
 /// Every write with its listener, where the listener runs it more than once.
 fn retried<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a Prediction, &'a Write)> {
@@ -12,6 +12,11 @@ fn retried<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a
         .listeners()
         .filter(|(_, prediction)| prediction.executions.most().is_none_or(|most| most > 1))
         .flat_map(|(listener, prediction)| listener.writes.iter().map(move |write| (listener, prediction, write)))
+}
+
+/// Every write with its listener.
+fn writes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a Write)> {
+    context.listeners().flat_map(|(listener, _)| listener.writes.iter().map(move |write| (listener, write)))
 }
 
 fn place<'a>(listener: &'a Listener, write: &'a Write) -> Option<&'a crate::source::Place> {
@@ -194,6 +199,82 @@ pub const BULK_REMOVE: Rule = Rule {
             if write.op == Op::Bulk && write.by_spring_data && write.models.contains(&Op::DeleteMany) {
                 let message = "this bulk holds a remove: it is sent once, without txnNumber";
                 findings.push(Finding::new(message).at(write.place.as_ref()).fix("a bulk of its own for the removes"));
+            }
+        }
+    },
+};
+
+/// BF044.
+pub const SWALLOWED: Rule = Rule {
+    id: "BF044",
+    name: "failure-swallowed",
+    level: Level::Warning,
+    summary: "A failed write is caught in the listener and not thrown again.",
+    why: "The record counts as done: its offset is committed, no retry follows and no dead letter is written. The write is lost for \
+          good where it did not get through, and nobody hears of it where it did.",
+    page: "Throw the exception again, so that the error handler decides; catch only what is no failure, such as \
+           `DuplicateKeyException` of an insert that a former copy has made \
+           (<https://github.com/openimsdk/open-im-server/issues/3799> is such a case).",
+    check: |context, findings| {
+        for (listener, write) in writes(context) {
+            if let Failure::Swallowed(at) = &write.failure {
+                let message =
+                    format!("{}: a failed {} ends here, and the record counts as done", listener.name, write.op.name());
+                findings.push(Finding::new(message).at(at.as_ref().or(place(listener, write))).fix("throw e;"));
+            }
+        }
+    },
+};
+
+/// BF045.
+pub const DETACHED: Rule = Rule {
+    id: "BF045",
+    name: "write-detached",
+    level: Level::Warning,
+    summary: "A write runs on another thread, and the listener does not wait for it.",
+    why: "The record's offset can be committed before the write is done, so a crash or a failure loses it. The error handler sees no \
+          failure, and nothing bounds how many such writes run at once.",
+    page: "Wait for the result in the listener (`block()`, `join()`), or return it: Spring Kafka 3.2 and later waits for a \
+           `CompletableFuture` or `Mono` that a listener returns \
+           (`MessagingMessageListenerAdapter`).",
+    check: |context, findings| {
+        for (listener, write) in writes(context) {
+            if let Failure::Detached { how, place: at } = &write.failure {
+                let message = format!(
+                    "{}: this {} is handed on by {how}: its failure reaches nobody",
+                    listener.name,
+                    write.op.name()
+                );
+                findings
+                    .push(Finding::new(message).at(at.as_ref().or(place(listener, write))).fix("wait for the result"));
+            }
+        }
+    },
+};
+
+/// BF046.
+pub const COUNTS: Rule = Rule {
+    id: "BF046",
+    name: "update-counts-again",
+    level: Level::Error,
+    summary: "A retried update counts or appends.",
+    why: "`$inc`, `$mul`, `$push` and their like change the document in each execution, so every copy that gets through counts once \
+          more. A resend of the driver does not: it carries the same number.",
+    page: "Set the result in place of counting, or remember the record in the document and ask for it in the filter: \
+           `{ _id: id, done: { $ne: key } }` with `$push: { done: key }`.",
+    check: |context, findings| {
+        for (listener, prediction, write) in retried(context) {
+            if let Some(operator) = &write.counts
+                && write.is_guarded != Some(true)
+            {
+                let message = format!(
+                    "{}: ${operator} of this {} runs in {} of one record",
+                    listener.name,
+                    write.op.name(),
+                    prediction.copies.copies()
+                );
+                let fix = "Query.query(where(\"_id\").is(id).and(\"done\").ne(key)), new Update().inc(\"amount\", n).push(\"done\", key)";
+                findings.push(Finding::new(message).at(place(listener, write)).fix(fix));
             }
         }
     },

@@ -11,13 +11,14 @@ use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::future::Future;
 use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use crate::bounds::{SplitMix64, Terminal};
-use crate::container::core::Core;
+use crate::container::core::{Core, poll_once};
 use crate::container::{ATTEMPT_BUDGET_SPENT, BoundedMode, ContainerError, OverBudget, Records, STOPPED, WholeBatch};
 use crate::dead_letters::{RecoverError, Recovered, Recoverer};
 use crate::failure::{ErrorClass, Failure};
@@ -194,9 +195,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
                 self.revoking = Some(Revoking { partitions, until });
             }
             Polled::Lost(partitions) => {
-                for partition in &partitions {
-                    self.core.acks.remove(partition);
-                }
+                self.core.forget_acks(&partitions);
                 self.close_lanes(&partitions, running);
                 self.core.emit(&ConsumerEvent::Lost { partitions: &partitions });
             }
@@ -271,6 +270,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     async fn finish_revoke(&mut self, running: Running<'_>) {
         let Some(Revoking { partitions, .. }) = self.revoking.take() else { return };
         let _ = self.core.commit_acks().await;
+        self.core.forget_acks(&partitions);
         self.close_lanes(&partitions, running);
         self.core.emit(&ConsumerEvent::Revoked { partitions: &partitions });
     }
@@ -354,7 +354,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         self.done(epoch, &partition, &records[..done], &acknowledged).await;
         match failed {
             None => self.schedule(epoch),
-            Some((failure, count)) => self.failed(epoch, partition, &records[done], failure, count)?,
+            Some((failure, count)) => self.failed(epoch, partition, &records[done], failure, count, began)?,
         }
         Ok(())
     }
@@ -394,11 +394,12 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         record: &Arc<Record>,
         failure: Failure,
         records: usize,
+        began: Instant,
     ) -> Result<(), ContainerError> {
         let known = self.tracked.remove(&partition).filter(|tracked| tracked.offset == record.offset);
         let mut tracked = match known {
             Some(tracked) => Tracked { failure, records, ..tracked },
-            None => Tracked { offset: record.offset, state: self.core.retry_state(None)?, failure, records },
+            None => Tracked { offset: record.offset, state: self.core.retry_state(None, began)?, failure, records },
         };
         if let Some(Turn::Execute(turn)) = tracked.state.turn() {
             let after = turn.failed(&tracked.failure, self.core.now());
@@ -522,8 +523,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         budget: Option<Duration>,
     ) -> Result<Driven<T>, ContainerError> {
         let mut future = pin!(future);
-        // Most executions are over before anything else is due: nothing is set up for them.
-        if let std::task::Poll::Ready(output) = poll_once(future.as_mut()).await {
+        if let Poll::Ready(output) = poll_once(future.as_mut()).await {
             return Ok(Driven::Done(output));
         }
         let running = Some((epoch, records));
@@ -543,7 +543,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
                     stop_ends = Some(Instant::now() + self.mode.drain_timeout);
                 }
                 () = sleep_until(budget_ends.map_or(event_at, |(_, ends)| ends)), if budget_ends.is_some() => {
-                    self.report_over_budget(records, began, budget.unwrap_or_default());
+                    self.core.over_budget(records, began, budget.unwrap_or_default());
                     if self.mode.over_budget == OverBudget::Cancel {
                         return Ok(Driven::Cancelled);
                     }
@@ -572,28 +572,6 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
             }
         }
     }
-
-    fn report_over_budget(&mut self, records: &Records, began: Instant, budget: Duration) {
-        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (ran_ms, budget_ms) = (ms(began.elapsed()), ms(budget));
-        if let Some(record) = records.first() {
-            let (topic, partition, offset) = (&*record.topic, record.partition, record.offset);
-            tracing::warn!(
-                topic,
-                partition,
-                offset,
-                ran_ms,
-                "an execution outlives its attempt budget of {budget_ms} ms"
-            );
-        }
-        self.core.meters.over_budget.increment(1);
-        self.core.emit(&ConsumerEvent::OverBudget { records, ran_ms, budget_ms });
-    }
-}
-
-/// Polls a future once.
-async fn poll_once<T>(mut future: std::pin::Pin<&mut impl Future<Output = T>>) -> std::task::Poll<T> {
-    std::future::poll_fn(|context| std::task::Poll::Ready(future.as_mut().poll(context))).await
 }
 
 fn stopped(after: Duration) -> Failure {

@@ -1,8 +1,11 @@
 //! What both kinds of container do alike: polling, executing, committing, telling.
 
 use std::collections::BTreeMap;
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -80,14 +83,15 @@ impl<S: Source, O: Observer> Core<S, O> {
         self.observer.on_event(event);
     }
 
-    /// A retry state for another record, by the container's settings or by others.
+    /// A retry state for a record whose first execution began then, by the container's settings or by others.
     pub(super) fn retry_state(
         &mut self,
         settings: Option<RetrySettings>,
+        began: Instant,
     ) -> Result<RetryState<SplitMix64>, ContainerError> {
         let settings = settings.map_or_else(|| Arc::clone(&self.retry), Arc::new);
         let mut state = RetryState::new(settings, SplitMix64::new(self.random.next_u64()))?;
-        state.begin_at(self.now());
+        state.begin_at(began.duration_since(self.began));
         Ok(state)
     }
 
@@ -138,13 +142,27 @@ impl<S: Source, O: Observer> Core<S, O> {
         }
     }
 
-    /// Commits what is done. What could not be committed is forgotten: it is delivered again, here or elsewhere.
+    /// Commits what is done. What is refused because the partitions are another's is forgotten: it is delivered again.
     pub(super) async fn commit_acks(&mut self) -> Result<(), CommitError> {
         if self.acks.is_empty() {
             return Ok(());
         }
         let offsets: Vec<_> = std::mem::take(&mut self.acks).into_iter().collect();
-        self.commit(&offsets).await
+        let result = self.commit(&offsets).await;
+        if matches!(result, Err(CommitError::Other { .. })) {
+            // The partitions are still this consumer's: the next commit tries again.
+            for (partition, offset) in offsets {
+                self.acks.entry(partition).or_insert(offset);
+            }
+        }
+        result
+    }
+
+    /// These partitions are another's: what was not committed of them is delivered again.
+    pub(super) fn forget_acks(&mut self, partitions: &[TopicPartition]) {
+        for partition in partitions {
+            self.acks.remove(partition);
+        }
     }
 
     pub(super) async fn commit(&mut self, offsets: &[(TopicPartition, i64)]) -> Result<(), CommitError> {
@@ -210,6 +228,18 @@ impl<S: Source, O: Observer> Core<S, O> {
         }
     }
 
+    /// An execution has run longer than it should.
+    pub(super) fn over_budget(&mut self, records: &Records, began: Instant, budget: Duration) {
+        let ms = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (ran_ms, budget_ms) = (ms(began.elapsed()), ms(budget));
+        if let Some(record) = records.first() {
+            let (topic, partition, offset) = (&*record.topic, record.partition, record.offset);
+            tracing::warn!(topic, partition, offset, ran_ms, "an execution outlives its budget of {budget_ms} ms");
+        }
+        self.meters.over_budget.increment(1);
+        self.emit(&ConsumerEvent::OverBudget { records, ran_ms, budget_ms });
+    }
+
     /// What followed from a failure is known.
     pub(super) fn decided(&mut self, record: &Arc<Record>, after: AfterFailure) {
         let AfterFailure { retryable, back_off_restarted, wait_ms, spent } = after;
@@ -250,6 +280,11 @@ impl<S: Source, O: Observer> Core<S, O> {
         self.acks.extend(offsets);
         matches!(self.settings.ack_mode, AckMode::Record | AckMode::ManualImmediate)
     }
+}
+
+/// Polls a future once: most are over before anything else is due, and nothing has to be set up for them.
+pub(super) async fn poll_once<T>(mut future: Pin<&mut impl Future<Output = T>>) -> Poll<T> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 fn with_attempt(record: &Record, attempt: u64) -> Record {

@@ -4,14 +4,17 @@
 //! the versions in [`SPRING_KAFKA_VERSIONS`](crate::SPRING_KAFKA_VERSIONS) (facts/client.md D1, D4, Y2).
 
 use std::collections::{HashMap, VecDeque};
+use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use crate::bounds::SplitMix64;
-use crate::container::core::{Acknowledged, Core};
+use crate::container::core::{Acknowledged, Core, poll_once};
 use crate::container::{AckMode, ContainerError, Records, SpringMode, SpringWaits, spring_batch};
 use crate::dead_letters::Recoverer;
 use crate::failure::{ErrorClass, Failure};
@@ -154,11 +157,13 @@ impl<S: Source, W: Work, D: Recoverer, O: Observer> Thread<'_, S, W, D, O> {
                     self.remaining.retain(|(partition, _)| !partitions.contains(partition));
                     // A commit that fails is told, and logged there too.
                     let _ = self.core.commit_acks().await;
+                    self.core.forget_acks(&partitions);
                     self.core.emit(&ConsumerEvent::Revoked { partitions: &partitions });
                 }
                 Polled::Lost(partitions) => {
                     self.remaining.retain(|(partition, _)| !partitions.contains(partition));
                     let _ = self.core.commit_acks().await;
+                    self.core.forget_acks(&partitions);
                     self.core.emit(&ConsumerEvent::Lost { partitions: &partitions });
                 }
             }
@@ -169,10 +174,27 @@ impl<S: Source, W: Work, D: Recoverer, O: Observer> Thread<'_, S, W, D, O> {
     pub(super) async fn execute(&mut self, records: &Records, attempt: u64) -> (Result<(), WorkError>, Acknowledged) {
         let (delivery, acknowledged) = self.core.delivery(records, attempt);
         let (began, span) = self.core.execution_started(records, attempt);
-        let result = self.work.execute(delivery).instrument(span).await;
+        let result = self.watched(records, began, self.work.execute(delivery).instrument(span)).await;
         // Nobody here knows whether the partition is another's by now: the next poll tells.
         self.core.execution_ended(records, attempt, began, &result, false);
         (result, acknowledged)
+    }
+
+    /// Runs an execution, and tells when it outlives the poll interval: from then on the group may give its records away.
+    async fn watched<T>(&mut self, records: &Records, began: Instant, execution: impl Future<Output = T>) -> T {
+        let mut execution = pin!(execution);
+        if let Poll::Ready(output) = poll_once(execution.as_mut()).await {
+            return output;
+        }
+        let interval = self.core.source.max_poll_interval();
+        tokio::select! {
+            biased;
+            output = &mut execution => output,
+            () = sleep_until(self.core.poll_due(interval)) => {
+                self.core.over_budget(records, began, interval);
+                execution.await
+            }
+        }
     }
 
     async fn invoke_records(&mut self, mut items: VecDeque<Item>) -> Result<(), ContainerError> {
@@ -283,7 +305,7 @@ impl<S: Source, W: Work, D: Recoverer, O: Observer> Thread<'_, S, W, D, O> {
         let known = self.trackers.remove(partition).filter(|tracker| tracker.offset == record.offset);
         let mut state = match known {
             Some(tracker) => tracker.state,
-            None => self.core.retry_state(None)?,
+            None => self.core.retry_state(None, Instant::now())?,
         };
         let now = self.core.now();
         let recovered = loop {

@@ -122,7 +122,7 @@ async fn retry<S: Source, W: Work, D: Recoverer, O: Observer>(
         reclassify: version.batch_reclassifies,
         ..thread.core.settings.retry.clone()
     };
-    let mut state = thread.core.retry_state(Some(settings))?;
+    let mut state = thread.core.retry_state(Some(settings), Instant::now())?;
     let mut is_first = true;
     loop {
         match state.turn() {

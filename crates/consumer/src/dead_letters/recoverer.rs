@@ -193,6 +193,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_fatal_failure_never_goes_back_to_where_it_came_from() {
+        // Report R74.
         let broker = broker(&[("orders", 1), ("orders-dlt", 1)]);
         let same = || Destination { topic: Some("orders".to_owned()), max_hops: 3, ..Destination::default() };
         let back = Err(RecoverError::BackToOrigin { topic: "orders".to_owned() });

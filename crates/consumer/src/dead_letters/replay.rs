@@ -132,6 +132,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_second_replay_does_nothing() {
+        // Report R80.
         let broker = Broker::new(BrokerSettings::default(), no_random);
         broker.create_topic("orders", 2).unwrap();
         let mut replay = Replay::new(broker.clone(), 2);

@@ -1,5 +1,7 @@
 //! Where records come from: the trait that both the in-memory topics and Kafka fulfil.
 
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod memory;
 
 use std::future::Future;

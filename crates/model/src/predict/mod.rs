@@ -221,12 +221,12 @@ pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
     let mut walk = Walk::new(plan, First::Server);
     walk.go()?;
     let prediction = walk.prediction();
-    if let Some(at_ms) = walk.tie_ms() {
+    if let Some((at_ms, other)) = walk.tie() {
         // Where it does not matter what is first, there is a prediction all the same.
-        let mut other = Walk::new(plan, First::Client);
-        other.go()?;
-        if other.prediction() != prediction {
-            return Err(Unpredictable::Tie { at_ms, one: "the client goes on", other: "the server or the stall does" });
+        let mut reversed = Walk::new(plan, First::Client);
+        reversed.go()?;
+        if reversed.prediction() != prediction {
+            return Err(Unpredictable::Tie { at_ms, one: "the client acts", other });
         }
     }
     Ok(prediction)

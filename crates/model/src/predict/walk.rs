@@ -51,8 +51,8 @@ pub(super) struct Walk<'p> {
     /// Whether a stall that begins later has begun.
     turned: bool,
     first: First,
-    /// When two things were due first at the same instant.
-    tie_ms: Option<u64>,
+    /// When first two things were due at the same instant, and what met the client's step.
+    tie: Option<(u64, &'static str)>,
 }
 
 /// Which of two things happens first that are due at the same instant.
@@ -69,7 +69,7 @@ impl<'p> Walk<'p> {
         Self {
             plan,
             first,
-            tie_ms: None,
+            tie: None,
             server: Server::new(plan),
             client: Client::Over,
             executions: 0,
@@ -107,9 +107,9 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
-    /// When two things were due first at the same instant, if ever.
-    pub(super) fn tie_ms(&self) -> Option<u64> {
-        self.tie_ms
+    /// When first two things were due at the same instant, and what met the client's step.
+    pub(super) fn tie(&self) -> Option<(u64, &'static str)> {
+        self.tie
     }
 
     /// The stall ends.
@@ -122,7 +122,7 @@ impl<'p> Walk<'p> {
         self.server.release();
     }
 
-    fn tie(&self, one: &'static str, other: &'static str) -> Unpredictable {
+    fn refuse(&self, one: &'static str, other: &'static str) -> Unpredictable {
         Unpredictable::Tie { at_ms: self.server.now_ms, one, other }
     }
 
@@ -161,7 +161,7 @@ impl<'p> Walk<'p> {
                         Ended::Expired => "the write it waits for reaches its maxTimeMS",
                         _ => "the write it waits for ends",
                     };
-                    return Err(self.tie(patience, answer));
+                    return Err(self.refuse(patience, answer));
                 }
                 return self.answered(how, attempt, until_ms);
             }
@@ -178,7 +178,9 @@ impl<'p> Walk<'p> {
         if let Some(now_ms) = next_ms
             && [server_ms, own_ms, turn_ms].iter().filter(|due_ms| **due_ms == Some(now_ms)).count() > 1
         {
-            self.tie_ms = self.tie_ms.or(Some(now_ms));
+            let other =
+                if turn_ms == Some(now_ms) { "the stall begins or ends" } else { "the server goes on with a write" };
+            self.tie = self.tie.or(Some((now_ms, other)));
         }
         let others_ms = [server_ms, own_ms].into_iter().flatten().min();
         let turns = |turn_ms: &u64| match (others_ms, self.first) {
@@ -191,7 +193,7 @@ impl<'p> Walk<'p> {
             if self.server.is_stalled() {
                 // Lifted by the clock. Who lifts it because the application has ended comes after the deadline.
                 if self.server.has_deadline_now() {
-                    return Err(self.tie("the stall ends", "a write reaches its maxTimeMS"));
+                    return Err(self.refuse("the stall ends", "a write reaches its maxTimeMS"));
                 }
                 self.lift();
             } else {

@@ -8,7 +8,7 @@ mod series;
 
 use std::collections::{BTreeMap, HashMap};
 
-use crate::counts::Counts;
+use crate::counts::{Counts, Extras};
 use crate::event::{ClientEvent, Event, ServerEvent, Wait, What, WriteId};
 use crate::ids::{ConsumerId, Execution, Lsid, OpId, RecordId, RequestId};
 use crate::ledger::Ledger;
@@ -75,6 +75,7 @@ pub struct Tally {
     sent: HashMap<(Option<Lsid>, RequestId), RecordId>,
     ops: HashMap<OpId, Op>,
     now: Point,
+    ended: u64,
     /// Records of which more than one operation is at work.
     multiplied: u64,
     multiplied_until_ms: u64,
@@ -92,6 +93,7 @@ impl Tally {
             sent: HashMap::new(),
             ops: HashMap::new(),
             now: Point::default(),
+            ended: 0,
             multiplied: 0,
             multiplied_until_ms: 0,
             series: Series::default(),
@@ -101,8 +103,7 @@ impl Tally {
 
     /// An execution of `record` by `consumer` is about to begin: its number, over all consumers.
     pub fn next_execution(&self, record: RecordId) -> Execution {
-        let executed = self.lines.get(&record).map_or(0, |line| line.executions);
-        Execution(executed.saturating_add(1))
+        Execution(self.executions_of(record).0.saturating_add(1))
     }
 
     /// Counts one event, and fills in which record it is about. Events come in the order in which they happened.
@@ -168,6 +169,7 @@ impl Tally {
         });
         open.ledger.record(event);
         let line = self.lines.entry(record).or_default();
+        let was_open = line.fate == Fate::Open;
         if let What::Client(client) = &event.what {
             match client {
                 ClientEvent::ExecutionStarted { .. } => {
@@ -195,6 +197,7 @@ impl Tally {
                 _ => {}
             }
         }
+        self.ended += u64::from(was_open && line.fate != Fate::Open);
         let (before, after) = (open.before, Gauges::of(&open.ledger));
         open.before = after;
         self.now.running_copies = self.now.running_copies + after.running - before.running;
@@ -214,7 +217,12 @@ impl Tally {
 
     /// How many records have been written or given up.
     pub fn ended(&self) -> u64 {
-        self.now.done
+        self.ended
+    }
+
+    /// How often `record` has been executed.
+    pub fn executions_of(&self, record: RecordId) -> Execution {
+        Execution(self.lines.get(&record).map_or(0, |line| line.executions))
     }
 
     /// Whether nothing is under way: every record that was begun has ended, and so have all its operations.
@@ -232,13 +240,13 @@ impl Tally {
         &self.now
     }
 
-    /// The counts of one record so far.
-    pub fn counts_of(&self, record: RecordId) -> Counts {
+    /// The numbers of one record so far.
+    pub fn numbers_of(&self, record: RecordId) -> (Counts, Extras) {
         let mut line = self.lines.get(&record).copied().unwrap_or_default();
         if let Some(open) = self.open.get(&record) {
             line.close(&open.ledger.counts(0, 0), &open.ledger.extras());
         }
-        line.counts()
+        (line.counts(), line.extras())
     }
 
     /// Everything, when nothing more will come. `stall_ended_ms`: when the stall was over, for the time to recover.
@@ -355,7 +363,7 @@ mod tests {
         played.end(2);
         played.succeed(2, 2);
         assert!(played.tally.is_quiet());
-        assert_eq!(played.tally.counts_of(RECORD).overlapping_copies_max, 2);
+        assert_eq!(played.tally.numbers_of(RECORD).0.overlapping_copies_max, 2);
         let (outcome, series) = played.tally.finish(40, Some(15));
         assert_eq!((outcome.records, outcome.written, outcome.records_with_two_owners), (1, 1, 1));
         assert_eq!((outcome.executions, outcome.copies, outcome.running_copies_max), (2, 2, 2));
