@@ -114,6 +114,41 @@ pub fn check(request: &Request) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// How many listeners one message names.
+const NAMES_MAX: usize = 6;
+
+/// What is said in the same words of the same place for several listeners is said once, of all of them: `a, b: ...`.
+fn merge(findings: &mut Vec<Finding>) {
+    let mut kept: Vec<(Finding, Vec<String>)> = Vec::new();
+    for finding in findings.drain(..) {
+        let name = |finding: &Finding| finding.message.split_once(": ").map(|(name, _)| name.to_owned());
+        let same = |known: &Finding| {
+            let text = |finding: &Finding| finding.message.split_once(": ").map(|(_, text)| text.to_owned());
+            known.rule == finding.rule
+                && known.place.is_some()
+                && known.place == finding.place
+                && known.about == finding.about
+                && text(known).is_some()
+                && text(known) == text(&finding)
+        };
+        match (kept.iter_mut().find(|(known, _)| same(known)), name(&finding)) {
+            (Some((_, names)), Some(name)) => names.push(name),
+            (_, name) => kept.push((finding, name.into_iter().collect())),
+        }
+    }
+    for (mut finding, names) in kept {
+        if names.len() > 1
+            && let Some((_, text)) = finding.message.split_once(": ")
+        {
+            let more = names.len().saturating_sub(NAMES_MAX);
+            let all = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let all = if more > 0 { format!("{all} and {more} more") } else { all };
+            finding.message = format!("{all}: {text}");
+        }
+        findings.push(finding);
+    }
+}
+
 /// Masks, sorts, and leaves out what is ignored or known.
 fn finish(report: &mut Report, ignores: &Ignores, known: Option<&Baseline>) {
     for finding in &mut report.findings {
@@ -125,6 +160,7 @@ fn finish(report: &mut Report, ignores: &Ignores, known: Option<&Baseline>) {
     report
         .findings
         .retain(|finding| seen.insert((finding.rule, finding.message.clone(), format!("{:?}", finding.place))));
+    merge(&mut report.findings);
     report.findings.sort_by_key(|finding| {
         let place = finding.place.as_ref().map(|place| (place.path().to_owned(), place.line(), place.column()));
         (std::cmp::Reverse(finding.level), finding.rule, place)

@@ -8,10 +8,11 @@ use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_rehearsal::app::AppEnd;
 use backfire_rehearsal::recorder::Watcher;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
-use backfire_report::{json, table, timeline};
+use backfire_report::{Context, Recording, json, table, timeline};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::report;
 use super::serve::now_ms;
 use crate::cli::{Format, Rehearse};
 use crate::events::{self, EventFile};
@@ -37,6 +38,12 @@ pub fn run(arguments: &Rehearse) -> Exit {
         Ok(events) => events,
         Err(why) => return Exit::could_not_run(why),
     };
+    let report = match arguments.report.as_deref().map(report::Target::open) {
+        None => None,
+        Some(Ok(target)) => Some(target),
+        Some(Err(why)) => return Exit::could_not_run(why),
+    };
+    let began_at_unix_ms = u64::try_from(now_ms()).ok();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
@@ -44,10 +51,17 @@ pub fn run(arguments: &Rehearse) -> Exit {
     let run = runtime.block_on(until_interrupted(perform(arguments, &scenario, events.clone())));
     // What happened up to an interruption is kept as well.
     let kept = events.as_ref().map_or(Ok(()), EventFile::finish);
-    match (run, kept) {
-        (Err(why), _) | (_, Err(why)) => Exit::could_not_run(why),
-        (Ok((run, app)), Ok(())) => show(arguments, &run, app),
+    let (run, app) = match (run, kept) {
+        (Err(why), _) | (_, Err(why)) => return Exit::could_not_run(why),
+        (Ok(run), Ok(())) => run,
+    };
+    if let Some(target) = report {
+        let known = Context { began_at_unix_ms, ..backfire_report::scenario::context(&scenario, arguments.scale) };
+        if let Err(why) = target.write(&Recording::from_run(&run).with(known)) {
+            return Exit::could_not_run(why);
+        }
     }
+    show(arguments, &run, app)
 }
 
 /// Runs something that must clean up behind itself, also when the user has enough.
