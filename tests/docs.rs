@@ -23,5 +23,6 @@ fn pages_are_in_step_with_the_tables() {
     page("reference/parameters.md", &reference::parameters_markdown());
     page("reference/fail-points.md", &reference::fail_points_markdown());
     page("reference/connection-string.md", &reference_markdown());
+    page("reference/dials.md", &backfire_model::dial::markdown());
     page("reference/scenarios.md", &Scenario::built_in_markdown());
 }

@@ -53,6 +53,21 @@ const MASKED: &[&str] = &[
 /// Commands whose replies describe a machine or a build.
 const LEFT_OUT: &[&str] = &["serverStatus", "buildInfo", "hostInfo", "getCmdLineOpts", "replSetGetStatus"];
 
+/// Replies that differ, each with the number under which docs/differences.md says why: file, case, step.
+const ALLOWED: &[(&str, &str, usize, u32)] = &[
+    ("query.json", "out_and_merge", 8, 20),
+    ("admin.json", "info", 15, 17),
+    ("admin.json", "info", 16, 17),
+    ("admin.json", "info", 17, 17),
+    ("admin.json", "info", 21, 16),
+    ("admin.json", "current_op_command", 0, 18),
+    ("admin.json", "current_op_command", 1, 18),
+    ("admin.json", "current_op_command", 2, 18),
+    ("admin.json", "sasl", 0, 4),
+    ("admin.json", "sasl", 1, 4),
+    ("admin.json", "sasl", 2, 4),
+];
+
 fn mask(value: &Bson, texts: &[(Regex, &str)]) -> Bson {
     match value {
         Bson::Document(document) => Bson::Document(mask_document(document, texts)),
@@ -96,6 +111,8 @@ fn same(one: &Bson, other: &Bson) -> bool {
 
 struct Case<'a> {
     lab: &'a Lab,
+    /// The steps whose replies may differ.
+    allowed: Vec<usize>,
     connections: HashMap<String, Wire>,
     started: HashMap<String, String>,
     texts: Vec<(Regex, &'static str)>,
@@ -146,12 +163,19 @@ impl Case<'_> {
             tokio::time::sleep(Duration::from_millis(millis as u64)).await;
         }
         let (Ok(expected), Some(reply)) = (step.get_document("reply"), reply) else { return };
-        if LEFT_OUT.contains(&command_name.as_str()) {
+        // What a case drops first is what an earlier one left on the recorded server.
+        let clears_up = index == 0 && command_name == "drop";
+        if clears_up || LEFT_OUT.contains(&command_name.as_str()) {
             return;
         }
         self.compared += 1;
         let (expected, got) = (mask_document(expected, &self.texts), mask_document(&reply, &self.texts));
-        if !same(&Bson::Document(expected.clone()), &Bson::Document(got.clone())) {
+        let equal = same(&Bson::Document(expected.clone()), &Bson::Document(got.clone()));
+        if self.allowed.contains(&index) {
+            if equal {
+                self.failures.push(format!("step {index} is equal and need not be allowed to differ any more"));
+            }
+        } else if !equal {
             self.failures.push(format!("step {index}: {step}\n    recorded {expected}\n    answered {got}"));
         }
     }
@@ -185,8 +209,16 @@ async fn replay(file: &str) {
     for (name, steps) in &cases {
         let lab = Lab::new();
         let (connections, started) = (HashMap::new(), HashMap::new());
-        let mut case =
-            Case { lab: &lab, connections, started, texts: texts.clone(), failures: Vec::new(), compared: 0 };
+        let allowed = ALLOWED.iter().filter(|(of, case, ..)| (*of, *case) == (file, name.as_str()));
+        let mut case = Case {
+            lab: &lab,
+            allowed: allowed.map(|(_, _, step, _)| *step).collect(),
+            connections,
+            started,
+            texts: texts.clone(),
+            failures: Vec::new(),
+            compared: 0,
+        };
         for (index, step) in steps.as_array().expect("a case is a list").iter().enumerate() {
             case.step(index, step.as_document().expect("a step is an object")).await;
         }
@@ -196,6 +228,16 @@ async fn replay(file: &str) {
     assert!(compared > 0, "{file} holds no step with a reply");
     println!("{file}: {} of {compared} replies equal", compared - report.len());
     assert!(report.is_empty(), "{} of {compared} replies differ:\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn every_allowed_difference_is_explained() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/differences.md")).expect("the page");
+    for (file, case, step, number) in ALLOWED {
+        let entry = format!("\n{number}. **");
+        assert!(page.contains(&entry), "{file} {case} step {step}: docs/differences.md has no entry {number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,4 +258,19 @@ async fn tickets() {
 #[tokio::test(start_paused = true)]
 async fn sessions_more() {
     replay("sessions_more.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn crud() {
+    replay("crud.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn query() {
+    replay("query.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin() {
+    replay("admin.json").await;
 }

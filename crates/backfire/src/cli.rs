@@ -28,6 +28,9 @@ pub enum Command {
     /// Run one write against a stalled server, count what arrived and what ran, and compare with the prediction.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(Rehearse),
+    /// Run many consumers and records on a clock that does not wait: what a stall does to a whole service.
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Simulate),
     /// Run the lab server alone, for any MongoDB client.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -50,6 +53,16 @@ Examples:
   backfire rehearse --print store-inventory > my.toml; backfire rehearse --scenario-file my.toml
   backfire rehearse --app 'java -jar service.jar'    measure your own service: it finds BACKFIRE_URI
                                                      in its environment";
+
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  backfire simulate                                  the worked timeline, in some milliseconds
+  backfire simulate store-inventory --consumers 100 --records 50 --set stall-for=240s
+  backfire simulate --sweep socketTimeoutMS=5s..60s --sweep 'backoff=fixed(0,3),exponential(1s,2,30s,3)'
+  backfire simulate retry-storm                      retries that outlive their stall
+  backfire simulate retry-storm --threshold consumers=100..1000
+  backfire simulate --trace | less                   one line per event
+  backfire simulate --dials                          what can be set and swept";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -164,6 +177,50 @@ pub struct Rehearse {
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A built-in scenario.
+    #[arg(default_value = "store-inventory", conflicts_with_all = ["scenario_file", "dials"])]
+    pub scenario: String,
+    /// A scenario of your own.
+    #[arg(long, value_name = "FILE", conflicts_with = "dials")]
+    pub scenario_file: Option<PathBuf>,
+    /// Consumers of the group, each with a partition of its own unless the scenario says otherwise.
+    #[arg(long, value_name = "N")]
+    pub consumers: Option<u64>,
+    /// Records per partition.
+    #[arg(long, value_name = "N")]
+    pub records: Option<u64>,
+    /// Seed of everything random: the same seed gives the same bytes.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Set something of the scenario; may be repeated. `--dials` lists what there is.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Simulate every value of a list (a,b,c) or range (LO..HI, LO..HI/STEP), and every combination where it is repeated.
+    #[arg(long, value_name = "NAME=VALUES", value_parser = key_value, conflicts_with_all = ["trace", "events", "threshold"])]
+    pub sweep: Vec<(String, String)>,
+    /// Search between two values for the place at which retries begin to outlive their stall.
+    #[arg(long, value_name = "NAME=LO..HI", value_parser = key_value, conflicts_with_all = ["trace", "events"])]
+    pub threshold: Option<(String, String)>,
+    /// Print one line per event, and then the result.
+    #[arg(long, conflicts_with = "format")]
+    pub trace: bool,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Keep the event stream: one JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// List what can be set and swept.
+    #[arg(long)]
+    pub dials: bool,
     /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,

@@ -731,6 +731,8 @@ mod tests {
                 resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,
+                stall_from_ms: 0,
+                stall_for_ms: None,
                 write_tickets: 128,
                 ticket_slice_ms: 500,
                 deadline_counts_fail_point: false,

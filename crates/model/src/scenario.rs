@@ -8,6 +8,7 @@ use toml::Table;
 use crate::back_off::{BackOff, SpringVersion, no_random};
 use crate::connection_string::ConnectionString;
 use crate::ids::Namespace;
+use crate::load::{Kafka, Load};
 use crate::predict::{Effect, Plan, Stall};
 
 /// The built-in scenarios: name and file.
@@ -25,10 +26,15 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("times-one", include_str!("../scenarios/times-one.toml")),
     ("lost-reply", include_str!("../scenarios/lost-reply.toml")),
     ("late-copy", include_str!("../scenarios/late-copy.toml")),
+    ("poll-interval", include_str!("../scenarios/poll-interval.toml")),
+    ("retry-storm", include_str!("../scenarios/retry-storm.toml")),
 ];
 
 /// More executions than this are not run: they are as good as unbounded.
 const EXECUTIONS_MAX: usize = 10_000;
+
+/// Text in a document that stands for the record, as `partition-offset`.
+pub const RECORD_PLACEHOLDER: &str = "$record";
 
 /// Text in a document that stands for the number of the execution.
 pub const EXECUTION_PLACEHOLDER: &str = "$execution";
@@ -53,9 +59,36 @@ pub struct Scenario {
     pub workload: Workload,
     /// What keeps the server from finishing.
     pub stall: Stall,
+    /// When it does.
+    #[serde(default, skip_serializing_if = "Window::is_default")]
+    pub window: Window,
     /// Server settings.
     #[serde(default)]
     pub server: Server,
+    /// The Kafka consumers, for a simulation.
+    #[serde(default, skip_serializing_if = "Kafka::is_default")]
+    pub kafka: Kafka,
+    /// How much there is to do, for a simulation.
+    #[serde(default, skip_serializing_if = "Load::is_default")]
+    pub load: Load,
+}
+
+/// When the stall begins and how long it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// When it begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_ms: u64,
+    /// How long it lasts; without it, until the application has finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+impl Window {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn default_profile() -> String {
@@ -130,7 +163,7 @@ impl Operation {
     }
 }
 
-/// What is written. In documents, the text `$execution` stands for the number of the execution.
+/// What is written. In documents, the text `$execution` stands for the number of the execution, `$record` for the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -263,7 +296,11 @@ impl Scenario {
         Ok(scenario)
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
+    /// Whether it can be run: values in range, and settings that do not contradict each other.
+    ///
+    /// # Errors
+    /// The first setting that is wrong, and what is allowed.
+    pub fn check(&self) -> Result<(), ScenarioError> {
         let fail = |message: String| Err(ScenarioError::new(message));
         let workload = &self.workload;
         if Namespace::parse(&workload.namespace).is_none() {
@@ -321,6 +358,14 @@ impl Scenario {
         if self.workload.held_reads > 0 && self.workload.hang_up_after_ms.is_none() {
             return fail("workload.held_reads needs workload.hang_up_after_ms: nothing else ends them".to_owned());
         }
+        if self.window != Window::default() && !self.stall.is_lifted() {
+            return fail("window goes with a stall that is lifted: engine, interruptible, tickets, lock, sessions, slow, step-down".to_owned());
+        }
+        if self.window.for_ms == Some(0) {
+            return fail("window.for_ms is 0; for no stall at all set stall.kind = \"none\"".to_owned());
+        }
+        self.kafka.check().map_err(ScenarioError::new)?;
+        self.load.check().map_err(ScenarioError::new)?;
         if self.server.write_tickets < 5 {
             return fail(format!("server.write_tickets is {}; a server has at least 5", self.server.write_tickets));
         }
@@ -392,8 +437,13 @@ impl Scenario {
             resets_on_exception_change: self.retry.reset_on_exception_change,
             stall: match self.stall {
                 Stall::FailCommand { hold_ms, times } => Stall::FailCommand { hold_ms: scaled(hold_ms, scale), times },
+                Stall::Slow { takes_ms, distribution } => {
+                    Stall::Slow { takes_ms: scaled(takes_ms, scale), distribution }
+                }
                 other => other,
             },
+            stall_from_ms: scaled(self.window.from_ms, scale),
+            stall_for_ms: self.window.for_ms.map(|ms| scaled(ms, scale)),
             write_tickets: self.server.write_tickets,
             ticket_slice_ms: scaled(TICKET_SLICE_MS, scale),
             deadline_counts_fail_point,
@@ -414,7 +464,7 @@ pub fn scaled(time_ms: u64, scale: f64) -> u64 {
 }
 
 /// The nearest of `known` to `name`, if one is near.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     known
         .map(|known| (strsim::jaro_winkler(name, known), known))

@@ -1,6 +1,7 @@
 //! A rehearsal with somebody else's program in the place of the client.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_model::run::Run;
@@ -65,6 +66,7 @@ pub async fn rehearse_app(
     }
     let stage = Stage::set(&scenario, options, app.namespace.clone(), app.namespace.is_some()).await?;
     stage.recorder.begin();
+    let playing = tokio::spawn(Arc::clone(&stage.stalling).play());
     let failed = |error| RehearsalError::App(app.command.clone(), error);
     let mut child = Command::new("sh")
         .arg("-c")
@@ -91,6 +93,7 @@ pub async fn rehearse_app(
     };
     // What the command left running in the background would go on writing.
     drop(group);
+    playing.abort();
     let waiting_resends = stage.recorder.with_ledger(backfire_model::ledger::Ledger::waiting_resends);
     let run = stage.finish(options.scale, waiting_resends).await?;
     Ok((run, end))

@@ -75,7 +75,7 @@ impl Observer for Recorder {
     fn record(&self, what: What) {
         let mut state = self.state.lock();
         let Some(began) = state.began else { return };
-        let event = Event { at_ms: began.elapsed().as_millis() as u64, record: None, what };
+        let event = Event { at_ms: began.elapsed().as_millis() as u64, record: None, consumer: None, what };
         state.ledger.record(&event);
         if let Some(watcher) = &self.watcher {
             watcher(&event, &state.ledger);

@@ -3,5 +3,6 @@
 //! This room measures nothing; it shows what a ledger has counted.
 
 pub mod json;
+pub mod simulation;
 pub mod table;
 pub mod timeline;

@@ -30,8 +30,10 @@ use crate::profile::{Profile, V7_0};
 use crate::query::QueryContext;
 use crate::sessions::SessionCatalog;
 use crate::storage::Engine;
+use crate::storage::capped::Arrivals;
 use crate::storage::catalog::Catalog;
 use crate::storage::memory::MemoryEngine;
+use crate::storage::snapshots::Snapshots;
 use crate::topology::Topology;
 
 /// How a server is set up.
@@ -101,6 +103,10 @@ pub struct Shared {
     pub read_tickets: Arc<TicketPool>,
     /// Where data is kept.
     pub engine: Arc<dyn Engine>,
+    /// Snapshots that clients were given.
+    pub snapshots: Snapshots,
+    /// Wakes tailable cursors that wait.
+    pub arrivals: Arc<Arrivals>,
     /// Which collections there are.
     pub catalog: Catalog,
     /// Open cursors.
@@ -213,6 +219,8 @@ impl Server {
             sessions,
             locks: Arc::default(),
             engine,
+            snapshots: Snapshots::default(),
+            arrivals: Arc::default(),
             catalog,
             cursors: Cursors::default(),
             counters: Counters::default(),

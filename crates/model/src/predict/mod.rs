@@ -30,6 +30,10 @@ pub struct Plan {
     pub resets_on_exception_change: bool,
     /// What keeps the server from finishing.
     pub stall: Stall,
+    /// When it begins.
+    pub stall_from_ms: u64,
+    /// How long it lasts; `None`: until the application has finished. Not of a fail point that counts.
+    pub stall_for_ms: Option<u64>,
     /// How many writes may be in the engine at once.
     pub write_tickets: u64,
     /// A wait for a ticket looks for its deadline once per this time.
@@ -99,6 +103,45 @@ pub enum Stall {
         /// How many replies are lost.
         times: u64,
     },
+    /// Others hold every ticket.
+    Tickets,
+    /// Another holds the collection's lock.
+    Lock,
+    /// Sessions are not given out.
+    Sessions,
+    /// Every write takes time in the engine, with its ticket and locks, deaf to interrupts.
+    Slow {
+        /// How long, on average.
+        takes_ms: u64,
+        /// How the times are spread.
+        #[serde(default)]
+        distribution: Distribution,
+    },
+    /// The connection is closed when a write arrives, and the write is not executed.
+    Reset {
+        /// How many.
+        times: u64,
+    },
+    /// The primary steps down; nobody is primary until the stall is over.
+    StepDown,
+}
+
+/// How times are spread around their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// All are alike.
+    #[default]
+    Fixed,
+    /// Exponentially: many short ones, a few long ones.
+    Exponential,
+}
+
+impl Stall {
+    /// Whether it lasts until somebody lifts it; the others are over by themselves.
+    pub fn is_lifted(self) -> bool {
+        !matches!(self, Stall::None | Stall::FailCommand { .. } | Stall::LostReply { .. } | Stall::Reset { .. })
+    }
 }
 
 /// A driver looks at a server at most this often (`minHeartbeatFrequencyMS` of the SDAM specification).
@@ -118,6 +161,14 @@ pub enum Unpredictable {
          looked at the server, which it does at most every {MIN_HEARTBEAT_MS} ms"
     )]
     TooTight(u64),
+    /// Two things happen at the same instant.
+    #[error(
+        "after {0} ms the stall begins or ends at the very instant at which the client acts: nobody can say which comes first"
+    )]
+    Tie(u64),
+    /// Chance decides.
+    #[error("{0}: only a simulation can say what comes of it")]
+    Chance(&'static str),
     /// The error handler never gives up.
     #[error(
         "the retries do not end: after {0} executions the class of the error still changes, and each change starts the \
@@ -142,6 +193,18 @@ pub struct Prediction {
 /// # Errors
 /// When the client would wait for ever.
 pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
+    match plan.stall {
+        Stall::StepDown => {
+            return Err(Unpredictable::Chance("after a step-down a client looks for a primary in its own time"));
+        }
+        Stall::Slow { distribution: Distribution::Exponential, .. } => {
+            return Err(Unpredictable::Chance("the times in the engine are random"));
+        }
+        Stall::Slow { .. } if !matches!(plan.effect, Effect::NewDocuments(_)) => {
+            return Err(Unpredictable::Chance("slow writes to one document conflict at random instants"));
+        }
+        _ => {}
+    }
     let mut walk = Walk::new(plan);
     walk.go()?;
     Ok(walk.prediction())
@@ -161,6 +224,8 @@ mod tests {
             waits_ms: vec![0; 3],
             resets_on_exception_change: true,
             stall: Stall::Engine,
+            stall_from_ms: 0,
+            stall_for_ms: None,
             write_tickets: 128,
             ticket_slice_ms: 500,
             deadline_counts_fail_point: false,

@@ -1,7 +1,7 @@
 //! The client's side, and the walk through time.
 
 use super::server::{Ended, Server};
-use super::{Effect, MIN_HEARTBEAT_MS, Plan, Prediction, Stall, Unpredictable};
+use super::{Effect, MIN_HEARTBEAT_MS, Plan, Prediction, Unpredictable};
 use crate::counts::{Counts, Extras};
 
 /// More executions than this are as good as endless.
@@ -46,8 +46,10 @@ pub(super) struct Walk<'p> {
     resends: u64,
     waiting_resends: u64,
     application_ends_ms: u64,
-    /// Writes that were let go together.
+    /// Copies that were let go together.
     released: u64,
+    /// Whether a stall that begins later has begun.
+    turned: bool,
 }
 
 impl<'p> Walk<'p> {
@@ -65,12 +67,16 @@ impl<'p> Walk<'p> {
             waiting_resends: 0,
             application_ends_ms: 0,
             released: 0,
+            turned: false,
         }
     }
 
     /// # Errors
     /// When nothing ends the wait of the client.
     pub(super) fn go(&mut self) -> Result<(), Unpredictable> {
+        if self.plan.stall_from_ms == 0 {
+            self.server.stall();
+        }
         self.execute();
         while self.client != Client::Over {
             self.next_moment()?;
@@ -80,15 +86,30 @@ impl<'p> Walk<'p> {
         }
         self.application_ends_ms = self.server.now_ms;
         self.waiting_resends = self.server.waiting_resends();
-        let writing = self.writing_copies();
-        self.server.release();
+        self.lift();
         while !self.server.is_idle() && self.server.next_ms().is_some() {
             self.server.step();
         }
-        if !matches!(self.plan.stall, Stall::FailCommand { .. }) {
-            self.released = self.writing_copies() - writing;
-        }
         Ok(())
+    }
+
+    /// The stall ends.
+    fn lift(&mut self) {
+        if self.server.is_stalled() {
+            let mut standing: Vec<_> = self.server.ops.iter().filter(|op| !op.is_over()).map(|op| op.copy).collect();
+            standing.dedup();
+            self.released = self.released.max(standing.len() as u64);
+        }
+        self.server.release();
+    }
+
+    /// When the stall begins or ends next.
+    fn turn_ms(&self) -> Option<u64> {
+        let from_ms = self.plan.stall_from_ms;
+        if self.server.now_ms < from_ms && !self.turned {
+            return Some(from_ms);
+        }
+        self.plan.stall_for_ms.filter(|_| self.server.is_stalled()).map(|for_ms| from_ms + for_ms)
     }
 
     fn writing_copies(&self) -> u64 {
@@ -111,6 +132,20 @@ impl<'p> Walk<'p> {
             Client::Selects { at_ms, until_ms, .. } => self.earliest(Some(until_ms.map_or(at_ms, |ms| ms.min(at_ms)))),
             Client::Over => return Ok(()),
         };
+        let next_ms = [self.server.next_ms(), own_ms].into_iter().flatten().min();
+        if let Some(turn_ms) = self.turn_ms().filter(|turn_ms| next_ms.is_none_or(|next_ms| *turn_ms <= next_ms)) {
+            self.server.now_ms = turn_ms;
+            if own_ms == Some(turn_ms) {
+                return Err(Unpredictable::Tie(turn_ms));
+            }
+            if self.server.is_stalled() {
+                self.lift();
+            } else {
+                self.turned = true;
+                self.server.stall();
+            }
+            return Ok(());
+        }
         match (self.server.next_ms(), own_ms) {
             (Some(server_ms), Some(own_ms)) if server_ms < own_ms => self.server.step(),
             (Some(_), None) => self.server.step(),
@@ -183,7 +218,7 @@ impl<'p> Walk<'p> {
             Ended::Expired if csot => self.failed(Failure::OperationTimeout),
             Ended::Expired => self.failed(Failure::MaxTimeExpired),
             // A broken connection is; under `timeoutMS` as often as there is time for.
-            Ended::ReplyLost => {
+            Ended::ConnectionClosed => {
                 let left_ms = until_ms.filter(|_| csot).map(|until_ms| until_ms.saturating_sub(self.server.now_ms));
                 if let Some(left_ms) = left_ms.filter(|left_ms| *left_ms <= MIN_HEARTBEAT_MS) {
                     return Err(Unpredictable::TooTight(left_ms));

@@ -133,7 +133,11 @@ impl Teller {
             ClientEvent::ExecutionFailed { execution, .. } => format!("execution {execution} fails"),
             ClientEvent::BackOff { wait_ms, .. } if *wait_ms > 0 => format!("back-off {}", time(*wait_ms, self.scale)),
             ClientEvent::DeadLetter { .. } => "retries exhausted: dead letter".to_owned(),
+            ClientEvent::RecoveryFailed { .. } => "the dead letter could not be published".to_owned(),
             ClientEvent::HungUp => "the client closes its connections".to_owned(),
+            ClientEvent::Lost { .. } => "max.poll.interval.ms exceeded: the partitions are lost".to_owned(),
+            ClientEvent::CommitFailed { .. } => "the commit fails: the consumer is out of its group".to_owned(),
+            ClientEvent::Assigned { .. } | ClientEvent::Revoked { .. } => return None,
             ClientEvent::ExecutionStarted { .. } | ClientEvent::Reply { .. } | ClientEvent::BackOff { .. } => {
                 return None;
             }

@@ -36,7 +36,10 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let skip = number("skip")?;
         if skip < 0 {
-            return Err(CommandError::new(51024, format!("BSON field 'skip' value must be >= 0, actual value '{skip}'")));
+            return Err(CommandError::new(
+                51024,
+                format!("BSON field 'skip' value must be >= 0, actual value '{skip}'"),
+            ));
         }
         Ok(Box::new(Count {
             ns,

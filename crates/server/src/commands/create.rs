@@ -7,11 +7,25 @@ use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::error::CommandError;
 use crate::stages::locks::{Access, enter};
 use crate::value::{Collation, View};
+use crate::write::validation::Validator;
 
 /// Fields of a collection's options.
 const OPTIONS: &[&str] = &[
-    "capped", "autoIndexId", "idIndex", "size", "max", "storageEngine", "validator", "validationLevel", "validationAction",
-    "indexOptionDefaults", "viewOn", "pipeline", "collation", "flags", "temp",
+    "capped",
+    "autoIndexId",
+    "idIndex",
+    "size",
+    "max",
+    "storageEngine",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "indexOptionDefaults",
+    "viewOn",
+    "pipeline",
+    "collation",
+    "flags",
+    "temp",
 ];
 
 /// `{create: collection, …options}`.
@@ -34,11 +48,10 @@ pub const SPEC: CommandSpec = CommandSpec {
         if capped && request.get("size").is_none() {
             return Err(CommandError::new(72, "the 'size' field is required when 'capped' is true"));
         }
-        for unsupported in ["viewOn", "validator"] {
-            if options.contains_key(unsupported) {
-                return Err(CommandError::new(115, format!("create option '{unsupported}' is not supported by this server")));
-            }
+        if options.contains_key("viewOn") {
+            return Err(CommandError::new(115, "create option 'viewOn' is not supported by this server"));
         }
+        Validator::from_options(&options)?;
         if let Ok(collation) = options.get_document("collation") {
             Collation::parse(collation)?;
         }

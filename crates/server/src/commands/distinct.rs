@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::RawBson;
+use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::error::CommandError;
@@ -37,8 +37,15 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(View::Document(query)) => Matcher::parse_view(query, &context)?,
             Some(other) => return Err(idl::wrong_type("distinct", "query", other, "object")),
         };
-        Ok(Box::new(Distinct { ns, key, matcher: Arc::new(matcher), collation, hint: Hint::parse(request.get("hint"))? }))
+        Ok(Box::new(Distinct {
+            ns,
+            key,
+            matcher: Arc::new(matcher),
+            collation,
+            hint: Hint::parse(request.get("hint"))?,
+        }))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -75,6 +82,9 @@ impl Invocation for Distinct {
             }
             let mut reply = RawDocumentBuf::new();
             reply.append(cstr!("values"), list);
+            if let Some(time) = op.read_time() {
+                reply.append(cstr!("atClusterTime"), time);
+            }
             if reply.as_bytes().len() > DOCUMENT_MAX_BYTES {
                 return Err(CommandError::new(17217, "distinct too big, 16mb cap").into());
             }

@@ -1,6 +1,5 @@
 //! `listIndexes`.
 
-
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::cursors::from_list;

@@ -42,6 +42,8 @@ pub struct CommandSpec {
     pub retryable_write: bool,
     /// Whether it takes a `writeConcern`.
     pub write_concern: bool,
+    /// Whether it takes the read concern `snapshot`, where the version has that.
+    pub snapshot_reads: bool,
     /// Where `ok` stands in its reply.
     pub ok_place: OkPlace,
     /// Whether events tell of it: commands that read or write data.
@@ -88,6 +90,7 @@ impl CommandSpec {
         primary: PrimaryRule::Anywhere,
         retryable_write: false,
         write_concern: false,
+        snapshot_reads: false,
         ok_place: OkPlace::AfterWriteConcernError,
         observed: false,
         dies_with_client: false,
@@ -126,6 +129,11 @@ impl std::fmt::Debug for CommandSpec {
 pub trait Invocation: Send + Sync {
     /// `db.collection`, for the filter of `failCommand`; `None` without one.
     fn namespace(&self) -> Option<String> {
+        None
+    }
+
+    /// The application's name that a handshake brings, for the filter of `failCommand`.
+    fn app_name(&self) -> Option<&str> {
         None
     }
 
@@ -231,12 +239,16 @@ macro_rules! commands {
 commands! {
     aggregate,
     build_info,
+    bulk_write,
+    coll_mod,
+    coll_stats,
     configure_fail_point,
     connection_status,
     count,
     create,
     create_indexes,
     current_op,
+    db_stats,
     delete,
     distinct,
     drop,
@@ -248,6 +260,7 @@ commands! {
     get_cmd_line_opts,
     get_log,
     get_more,
+    get_nonce,
     get_parameter,
     hello,
     host_info,
@@ -269,6 +282,7 @@ commands! {
     set_parameter,
     start_session,
     update,
+    validate,
     wait_for_fail_point,
     whatsmyuri,
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
@@ -9,6 +10,7 @@ use parking_lot::RwLock;
 use rand::{Rng, RngExt};
 use uuid::Uuid;
 
+use super::capped::Capped;
 use super::collection::{Collection, Index, WriteError};
 use super::record::RecordId;
 use super::{Direction, Engine, Key, TableId};
@@ -16,6 +18,7 @@ use crate::error::{CommandError, Result};
 use crate::query::{Matcher, QueryContext};
 use crate::value::index_keys::IndexPattern;
 use crate::value::{Collation, View};
+use crate::write::validation::Validator;
 
 /// The table of the catalog itself.
 pub const CATALOG_TABLE: TableId = TableId(0);
@@ -62,7 +65,11 @@ impl Catalog {
                 let options = stored.get_document("options").ok()?.clone();
                 let indexes = stored.get_array("indexes").ok()?.iter().filter_map(load_index).collect();
                 let last = Collection::last_record(&*snapshot, records);
-                Some(Collection::new(ns, uuid, options, records, indexes, last))
+                let table = stored.get_i64("capped").ok().map(|table| TableId(table as u32));
+                let capped = table.and_then(|table| Capped::from_options(&options, table));
+                let validator = Validator::from_options(&options).ok().flatten();
+                let collection = Collection::new(ns, uuid, options, records, indexes, last);
+                Some(collection.with_capped(capped).with_validator(validator))
             }) {
                 self.collections.write().insert(collection.ns.clone(), Arc::new(collection));
             } else {
@@ -77,13 +84,21 @@ impl Catalog {
             .iter()
             .map(|index| Bson::Document(doc! { "spec": index.spec.clone(), "table": i64::from(index.table.0) }))
             .collect();
-        let entry = doc! {
+        let mut entry = doc! {
             "uuid": collection.uuid.to_string(),
             "options": collection.options.read().clone(),
             "records": i64::from(collection.records.0),
             "indexes": indexes,
         };
+        if let Some(capped) = &collection.capped {
+            entry.insert("capped", i64::from(capped.table.0));
+        }
         self.write(&collection.ns, entry.to_vec().ok());
+    }
+
+    /// Keeps changed options of a collection.
+    pub fn options_changed(&self, collection: &Collection) {
+        self.store(collection);
     }
 
     fn write(&self, ns: &Namespace, value: Option<Vec<u8>>) {
@@ -118,7 +133,10 @@ impl Catalog {
         }
         let id_index = index_from(spec, self.engine.allocate_table())?;
         let records = self.engine.allocate_table();
-        let collection = Arc::new(Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0));
+        let capped = Capped::from_options(&options, self.engine.allocate_table());
+        let validator = Validator::from_options(&options)?;
+        let collection = Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0);
+        let collection = Arc::new(collection.with_capped(capped).with_validator(validator));
         self.store(&collection);
         collections.insert(ns.clone(), Arc::clone(&collection));
         Ok(collection)
@@ -143,6 +161,9 @@ impl Catalog {
         let collection = self.collections.write().remove(ns)?;
         self.write(ns, None);
         self.engine.drop_table(collection.records);
+        if let Some(capped) = &collection.capped {
+            self.engine.drop_table(capped.table);
+        }
         for index in collection.indexes().iter() {
             self.engine.drop_table(index.table);
         }
@@ -199,6 +220,22 @@ impl Catalog {
             }
             transaction.commit();
         }
+    }
+
+    /// Gives an index another specification with the same keys.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn change_index(&self, collection: &Collection, name: &str, spec: Document) -> Result<()> {
+        let mut indexes = (*collection.indexes()).clone();
+        if let Some(index) = indexes.iter_mut().find(|index| index.name == name) {
+            let changed = index_from(spec, index.table)?;
+            changed.multikey.store(index.multikey.load(Ordering::Relaxed), Ordering::Relaxed);
+            *index = Arc::new(changed);
+        }
+        collection.set_indexes(indexes);
+        self.store(collection);
+        Ok(())
     }
 
     /// Removes an index.
@@ -258,5 +295,13 @@ fn index_from(spec: Document, table: TableId) -> Result<Index> {
         Err(_) => None,
     };
     let pattern = IndexPattern::new(&key, flag("sparse"), collation);
-    Ok(Index { unique: name == "_id_" || flag("unique"), name, pattern, partial, table, spec })
+    Ok(Index {
+        unique: name == "_id_" || flag("unique"),
+        name,
+        pattern,
+        partial,
+        multikey: AtomicBool::new(false),
+        table,
+        spec,
+    })
 }

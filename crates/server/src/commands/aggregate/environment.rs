@@ -16,7 +16,9 @@ use crate::ops::current_op::{self, Wanted};
 use crate::plan::Scan;
 use crate::query::Matcher;
 use crate::server::Shared;
+use crate::stats;
 use crate::storage::collection::Collection;
+use crate::value::View;
 use crate::value::view::to_raw;
 
 /// How many documents are read between two interrupt checks.
@@ -91,7 +93,7 @@ impl OfServer {
     }
 
     fn coll_stats(&self, options: &Document) -> Result<Document> {
-        let mut stats = doc! {
+        let mut told = doc! {
             "ns": self.ns.to_string(),
             "host": self.shared.topology.address(),
             "localTime": self.shared.clock.now(),
@@ -102,24 +104,19 @@ impl OfServer {
         };
         if options.contains_key("latencyStats") {
             let none = || doc! { "latency": 0_i64, "ops": 0_i64 };
-            stats.insert("latencyStats", doc! { "reads": none(), "writes": none(), "commands": none() });
+            told.insert("latencyStats", doc! { "reads": none(), "writes": none(), "commands": none() });
         }
         if options.contains_key("storageStats") {
             let collection = self.collection().ok_or_else(|| missing("storageStats"))?;
-            let snapshot = self.shared.engine.snapshot();
-            let (count, size) = (collection.count(&*snapshot) as i64, collection.data_size(&*snapshot) as i64);
-            let indexes = collection.indexes().len() as i32;
-            let storage = doc! {
-                "size": size, "count": count, "avgObjSize": if count > 0 { size / count } else { 0 },
-                "storageSize": size, "capped": false, "nindexes": indexes, "ok": 1,
-            };
-            stats.insert("storageStats", storage);
+            let scale = storage_scale(options);
+            let storage = stats::storage(&self.shared, &collection, scale);
+            told.insert("storageStats", storage);
         }
         if options.contains_key("count") {
             let collection = self.collection().ok_or_else(|| missing("count"))?;
-            stats.insert("count", collection.count(&*self.shared.engine.snapshot()) as i64);
+            told.insert("count", collection.count(&*self.shared.engine.snapshot()) as i64);
         }
-        Ok(stats)
+        Ok(told)
     }
 
     fn index_stats(&self) -> Vec<Document> {
@@ -134,6 +131,12 @@ impl OfServer {
         });
         stats.collect()
     }
+}
+
+fn storage_scale(options: &Document) -> u64 {
+    let scale =
+        options.get_document("storageStats").ok().and_then(|options| View::from(options.get("scale")?).number());
+    scale.and_then(|scale| u64::try_from(scale.to_i64_saturating()).ok()).filter(|scale| *scale > 0).unwrap_or(1)
 }
 
 impl Environment for OfServer {

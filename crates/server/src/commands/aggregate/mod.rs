@@ -36,8 +36,12 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(collation) => Collation::parse(collation)?,
             None => None,
         };
+        if request.get("let").is_some() && !shared.profile.let_in_commands {
+            return fail(9, "unrecognized field 'let'");
+        }
         parse(request, shared.query_context(collation))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -141,7 +145,7 @@ impl Invocation for Aggregate {
                 Some(output) => {
                     self.write(&run, output).await?;
                     let nothing = bson::raw::RawArrayBuf::new();
-                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst))
+                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst, None))
                 }
                 None => self.read(&run).await,
             }
@@ -157,7 +161,7 @@ impl Aggregate {
         let collection = self.pipeline.reads_collection().then(|| shared.catalog.get(&self.ns)).flatten();
         let (input, size) = match collection {
             Some(collection) => {
-                let size = collection.count(&*shared.engine.snapshot());
+                let size = collection.count(&*run.op.snapshot());
                 let scan = Scan::new(run.op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
                 (reader.documents(scan), size)
             }
