@@ -434,7 +434,7 @@ impl<'s> Machine<'s> {
                 let values = call.args.iter().map(|arg| self.value(&arg.val, arg.site)).collect();
                 Val::Known(compute(op, values))
             }
-            ("error" | "TODO", _) => {
+            ("error", _) => {
                 self.flow = Flow::Thrown;
                 Val::Void
             }
