@@ -31,6 +31,9 @@ pub enum Command {
     /// Run many consumers and records on a clock that does not wait: what a stall does to a whole service.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Render a recorded event stream: a page to send to colleagues, a chart, a trace, or numbers.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(Report),
     /// Run the lab server alone, for any MongoDB client.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -63,6 +66,15 @@ Examples:
   backfire simulate retry-storm --threshold consumers=100..1000
   backfire simulate --trace | less                   one line per event
   backfire simulate --dials                          what can be set and swept";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  backfire rehearse store-inventory --report report.html     a rehearsal and its page in one step
+  backfire rehearse --events run.jsonl --format json > run.json
+  backfire report run.jsonl -o report.html --prediction run.json
+  backfire check . --format json > check.json; backfire report run.jsonl -o report.html --findings check.json
+  backfire report run.jsonl -o run.perfetto.json             open it at https://ui.perfetto.dev
+  zstd -dc run.jsonl.zst | backfire report - --format svg > run.svg";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -164,6 +176,9 @@ pub struct Rehearse {
     /// Keep the event stream: one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+    /// Also render the run into this file. The name's ending says how: .html, .svg, .json, .perfetto.json or .otlp.json.
+    #[arg(long, value_name = "FILE", value_parser = report_path)]
+    pub report: Option<PathBuf>,
     /// Run this shell command in the place of backfire's own client, with BACKFIRE_URI in its environment, and count what
     /// it does. Its output goes to stderr.
     #[arg(long, value_name = "COMMAND")]
@@ -218,12 +233,62 @@ pub struct Simulate {
     /// Keep the event stream: one JSON object per line.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+    /// Write a report of it; the ending of the name says what kind: .html, .svg, .json, .perfetto.json, .otlp.json.
+    #[arg(long, value_name = "FILE", value_parser = report_path, conflicts_with_all = ["sweep", "threshold"])]
+    pub report: Option<PathBuf>,
     /// List what can be set and swept.
     #[arg(long)]
     pub dials: bool,
     /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The event stream, one JSON object per line, as --events keeps it; `-` is stdin.
+    #[arg(value_name = "EVENTS")]
+    pub events: PathBuf,
+    /// Write it here (default, and `-`: stdout).
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to make of it (default: what the ending of the output's name says, else html).
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Show this prediction beside what was measured: the JSON of `rehearse --format json`, or of `check --format json`.
+    #[arg(long, value_name = "FILE")]
+    pub prediction: Option<PathBuf>,
+    /// Show these settings and findings as the cause: the JSON of `check --format json`.
+    #[arg(long, value_name = "FILE")]
+    pub findings: Option<PathBuf>,
+    /// Count the writes to this collection only (default: every collection).
+    #[arg(long, value_name = "DB.COLLECTION", value_parser = namespace)]
+    pub namespace: Option<String>,
+    /// How many writes the server lets into its engine at once; drawn beside the copies.
+    #[arg(long, value_name = "N")]
+    pub tickets: Option<u64>,
+    /// What to call the recording.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Pass over lines that are no events, and say how many.
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+}
+
+/// What to make of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A page that needs nothing else.
+    Html,
+    /// The chart alone.
+    Svg,
+    /// The numbers of the page.
+    Json,
+    /// A trace for https://ui.perfetto.dev.
+    Perfetto,
+    /// OpenTelemetry spans, as OTLP JSON.
+    Otlp,
 }
 
 /// Arguments of `serve`.
@@ -299,6 +364,11 @@ fn duration_ms(text: &str) -> Result<u64, String> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| "must be a whole number with a unit: 1500ms, 240s, 4m or 2h".to_owned())
+}
+
+fn report_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    backfire_report::Format::of_path(&path).map(|_| path)
 }
 
 fn namespace(text: &str) -> Result<String, String> {

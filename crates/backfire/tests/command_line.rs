@@ -222,3 +222,78 @@ fn a_program_is_given_what_it_needs_and_ended_with_all_it_started() {
     assert!(seen.contains("socketTimeoutMS=500") && seen.contains("appName=retry-lab"), "{seen}");
     assert!(seen.trim_end().ends_with("test.retry_lab"), "{seen}");
 }
+
+#[test]
+fn a_run_becomes_a_report_at_once_or_later() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (page, events, kept) = (path("run.html"), path("run.jsonl"), path("run.json"));
+    let scenario = ["rehearse", "lost-reply", "--scale", "0.1", "--format", "json"];
+    let (code, json, err) = run(&[&scenario[..], &["--report", &page, "--events", &events]].concat());
+    assert_eq!(code, 0, "{err}");
+    fs::write(&kept, &json).expect("written");
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("One write was sent twice and executed once.") && html.contains("As predicted"), "{html}");
+    assert!(html.contains("socketTimeoutMS"), "the settings of the scenario");
+
+    let (code, out, err) = run(&["report", &events, "--prediction", &kept, "--format", "json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let (run_json, told): (Value, Value) =
+        (serde_json::from_str(&json).expect("JSON"), serde_json::from_str(&out).expect("JSON"));
+    for key in ["scenario", "scale", "predicted", "measured", "differences"] {
+        assert_eq!(told[key], run_json[key], "{key}");
+    }
+    for (name, begins) in [
+        ("a.svg", "<svg "),
+        ("a.perfetto.json", "{\"displayTimeUnit"),
+        ("a.otlp.json", "{\"resourceSpans"),
+        ("a.htm", "<!doctype html>"),
+    ] {
+        let target = path(name);
+        let (code, out, err) = run(&["report", &events, "-o", &target, "--name", "mine", "--tickets", "5"]);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+        let text = fs::read_to_string(&target).expect("a report");
+        assert!(text.starts_with(begins), "{name}: {}", &text[..text.len().min(100)]);
+    }
+    let input = fs::File::open(&events).expect("a stream");
+    let output = backfire(&["report", "-", "--format", "svg"]).stdin(input).output().expect("it starts");
+    assert!(output.status.success() && output.stdout.starts_with(b"<svg "));
+}
+
+#[test]
+fn a_report_that_cannot_be_made_says_why() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (good, bad, empty, other) = (path("good.jsonl"), path("bad.jsonl"), path("empty.jsonl"), path("other.json"));
+    let event = "{\"at_ms\":0,\"side\":\"client\",\"event\":\"execution_started\",\"execution\":1}\n";
+    fs::write(&good, event).expect("written");
+    fs::write(&bad, format!("{event}\n{event}{{\"at_ms\":0,\"side\":\"client\",\"event\":\"sleeps\"}}\n"))
+        .expect("written");
+    fs::write(&empty, "\n").expect("written");
+    fs::write(&other, "{\"files\": 3}").expect("written");
+    let nowhere = path("no/such/file.html");
+    let cases: &[(&[&str], &str)] = &[
+        (&["report", &bad], "bad.jsonl: line 4: column 44: unknown variant `sleeps`"),
+        (&["report", &empty], "empty.jsonl: there is no event in it"),
+        (&["report", &nowhere], "cannot read "),
+        (&["report", &good, "-o", &nowhere], "cannot write "),
+        (&["report", &good, "-o", "report.pdf"], "cannot tell the format of report.pdf"),
+        (
+            &["report", &good, "--prediction", &other],
+            "other.json: none of the keys 'predicted', 'predictions' is in it",
+        ),
+        (&["report", &good, "--findings", &bad], "bad.jsonl: "),
+        (&["rehearse", "--report", "x.pdf"], "cannot tell the format of x.pdf"),
+        (&["rehearse", "--report", &nowhere], "cannot write "),
+    ];
+    for (arguments, says) in cases {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains(says), "{arguments:?} should say '{says}': {err}");
+    }
+    let (code, out, err) = run(&["report", &bad, "--skip-bad-lines", "--format", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let told: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&told["events"], &told["skipped_lines"]), (&Value::from(2), &Value::from(1)));
+    assert!(err.contains("1 line was no event; it is line 4"), "{err}");
+}

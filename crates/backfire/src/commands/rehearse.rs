@@ -10,9 +10,10 @@ use backfire_model::run::Run;
 use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_rehearsal::app::AppEnd;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
-use backfire_report::{json, table, timeline};
+use backfire_report::{Context, Recording, json, table, timeline};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::report;
 use super::serve::now_ms;
 use crate::cli::{Format, Rehearse};
 use crate::exit::Exit;
@@ -38,6 +39,12 @@ pub fn run(arguments: &Rehearse) -> Exit {
             Some(Ok(file)) => Some(file),
             Some(Err(why)) => return Exit::could_not_run(why),
         };
+    let report = match arguments.report.as_deref().map(report::Target::open) {
+        None => None,
+        Some(Ok(target)) => Some(target),
+        Some(Err(why)) => return Exit::could_not_run(why),
+    };
+    let began_at_unix_ms = u64::try_from(now_ms()).ok();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
@@ -50,6 +57,12 @@ pub fn run(arguments: &Rehearse) -> Exit {
         && let Err(error) = write_events(file, &run.events)
     {
         return Exit::could_not_run(cannot_write(path, &error));
+    }
+    if let Some(target) = report {
+        let known = Context { began_at_unix_ms, ..backfire_report::scenario::context(&scenario, arguments.scale) };
+        if let Err(why) = target.write(&Recording::from_run(&run).with(known)) {
+            return Exit::could_not_run(why);
+        }
     }
     show(arguments.format, &run)
 }

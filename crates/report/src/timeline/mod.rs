@@ -9,6 +9,7 @@ use backfire_model::ledger::{CopyKey, Ledger};
 use backfire_model::{Lsid, OpId};
 use comfy_table::{ContentArrangement, Table, presets};
 
+use crate::text::letter;
 use backfire_model::run::Run;
 use said::{Deed, Said, Who, sentences};
 
@@ -191,28 +192,5 @@ impl Teller {
             }
             _ => None,
         }
-    }
-}
-
-/// A, B, … Z, AA, AB, …
-fn letter(mut number: usize) -> String {
-    let mut letters = Vec::new();
-    loop {
-        letters.push(char::from(b'A' + (number % 26) as u8));
-        match (number / 26).checked_sub(1) {
-            Some(rest) => number = rest,
-            None => break,
-        }
-    }
-    letters.into_iter().rev().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sessions_get_letters() {
-        assert_eq!([0, 1, 25, 26, 27, 701, 702].map(letter), ["A", "B", "Z", "AA", "AB", "ZZ", "AAA"]);
     }
 }
