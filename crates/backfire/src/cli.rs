@@ -88,8 +88,8 @@ Examples:
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Folders and files of services: Spring configuration, pom.xml and Gradle files, Kafka Connect sinks, package.json,
-    /// pyproject.toml, go.mod, backfire.toml. Without any, and without --uri: this folder.
+    /// Folders and files of services: Spring configuration, pom.xml and Gradle files, Java and Kotlin, Kafka Connect sinks,
+    /// package.json, pyproject.toml, go.mod, backfire.toml. Without any, and without --uri: this folder.
     pub paths: Vec<PathBuf>,
     /// Look at this connection string, in the place of the one that is found.
     #[arg(long, value_name = "URI")]
