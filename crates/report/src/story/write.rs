@@ -415,13 +415,7 @@ impl<'a> Teller<'a> {
                 line(if is_told { format!("fails: {}", clean(error)) } else { String::new() }, *execution)
             }
             ClientEvent::BackOffRestarted { execution } => {
-                let at = self.execution(execution).map(|(at, _)| at);
-                line(
-                    "met another error than before: the back-off starts over".to_owned(),
-                    Kind::BackOff,
-                    at,
-                    execution.0,
-                )
+                line("met another error than before: the back-off starts over".to_owned(), *execution)
             }
             ClientEvent::BackOff { execution, wait_ms } => {
                 if let Some(story) = self.execution(execution) {
