@@ -23,6 +23,7 @@ pub mod rules;
 pub mod scenario;
 pub mod service;
 pub mod setting;
+pub mod situations;
 pub mod source;
 pub mod sources;
 pub mod spring;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::build::Version;
 use crate::service::{Client, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
 use crate::setting::{counted, shown_ms};
+use crate::situations::{self, Situation};
 
 /// More waits than this are not added up.
 const WAITS_MAX: usize = 10_000;
@@ -119,7 +120,7 @@ impl Amount {
         }
     }
 
-    fn times(self, other: &Self) -> Self {
+    pub(crate) fn times(self, other: &Self) -> Self {
         self.with(other, u64::saturating_mul)
     }
 
@@ -212,6 +213,8 @@ pub struct Prediction {
     pub exact_budget: Budget,
     /// How many records per poll fit the exact rule; `None`: none, or it cannot be said.
     pub largest_poll_records: Option<u64>,
+    /// What becomes of a record in other situations than this stall.
+    pub situations: Vec<Situation>,
 }
 
 /// The waits between executions.
@@ -410,7 +413,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     let sends = sends(client, listener, &executions, &sends_per_command, stalled_sends);
     let consumers = Amount::Exact(service.consumers.value.unwrap_or(1))
         .times(&Amount::Exact(listener.concurrency.value.unwrap_or(1).max(1)));
-    Prediction {
+    let mut prediction = Prediction {
         listener: listener.name.clone(),
         stall_ms,
         execution_ms,
@@ -424,7 +427,10 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         largest_poll_records: largest_poll_records(listener, &exact_budget),
         safe_budget,
         exact_budget,
-    }
+        situations: Vec::new(),
+    };
+    prediction.situations = situations::of_prediction(service, &prediction);
+    prediction
 }
 
 /// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
