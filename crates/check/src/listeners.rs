@@ -77,6 +77,7 @@ pub fn add(service: &mut Service, tree: &Tree, module: &Path, sources: Option<(&
         max_poll_interval_ms,
         concurrency,
         record_ms: Setting::default_of(0, "backfire: not stated"),
+        is_asynchronous: false,
         is_assumed: true,
     };
     let retry_topics = retry_topic_properties(properties.as_ref());

@@ -381,6 +381,9 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
             _ => within(stall_ms, &waits, &commands, &inner, inner_waits_ms),
         };
         (executions, overlapping, stalled_sends) = (all, at_once, Some(sends));
+    } else if client.patience() == Patience::Forever && listener.is_asynchronous {
+        executions = Amount::Exact(1);
+        overlapping = executions.clone();
     } else if client.patience() == Patience::Forever {
         executions = Amount::unbounded(
             "the client waits for ever: one execution until max.poll.interval.ms has passed, then one more with each hand-over",
@@ -436,7 +439,9 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
 /// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
 fn waited_out(stall_ms: u64, listener: &Listener) -> [Amount; 3] {
     let hand_overs = match listener.max_poll_interval_ms.value {
-        Some(allowed_ms) if listener.kind != ListenerKind::Sink => stall_ms / allowed_ms.max(1),
+        Some(allowed_ms) if listener.kind != ListenerKind::Sink && !listener.is_asynchronous => {
+            stall_ms / allowed_ms.max(1)
+        }
         _ => 0,
     };
     let why = "one more with each max.poll.interval.ms that passes, where another consumer takes the partition";
@@ -623,6 +628,13 @@ fn exact_budget(service: &Service, listener: &Listener, execution_ms: &Amount, w
     let wait = |name: &str, ms: u64| (name.to_owned(), Amount::Exact(ms));
     let mut terms = vec![("earlier records".to_owned(), earlier), ("one execution".to_owned(), execution)];
     let rule = match listener.kind {
+        ListenerKind::Single | ListenerKind::RetryTopic if listener.is_asynchronous => {
+            terms.clear();
+            if listener.kind == ListenerKind::Single && !listener.handler.pauses {
+                terms.push(wait("longest wait", longest_wait_ms));
+            }
+            "longest wait + dead letter: the listener gives back what is not done yet, and polls go on"
+        }
         ListenerKind::Single if listener.handler.pauses => {
             "(max.poll.records - 1) x normal time + one execution + dead letter; the container is paused for the wait"
         }

@@ -450,6 +450,8 @@ pub struct Listener {
     pub concurrency: Setting<u64>,
     /// How long a record takes when nothing is wrong; 0 where it is not stated.
     pub record_ms: Setting<u64>,
+    /// Whether it gives back a `Mono`, a future or the like: the consumer goes on polling meanwhile.
+    pub is_asynchronous: bool,
     /// Whether nothing but settings speaks for it.
     pub is_assumed: bool,
 }

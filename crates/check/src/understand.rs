@@ -217,6 +217,7 @@ fn sink_service(found: &Found, sink: Sink, request: &Request) -> Service {
         max_poll_interval_ms: number("consumer.override.max.poll.interval.ms", 300_000, "Kafka"),
         concurrency: number("tasks.max", 1, "Kafka Connect"),
         record_ms: Setting::default_of(0, "backfire: not stated"),
+        is_asynchronous: false,
         is_assumed: false,
     };
     if sink.uri().is_none() && sink.maker == Maker::Debezium {

@@ -594,3 +594,21 @@ fn a_set_up_as_it_is_often_written_in_kotlin() {
     ];
     insta::assert_snapshot!("kotlin_set_up", rows(&run(text), &names));
 }
+
+#[test]
+fn polls_go_on_while_a_listener_has_given_back_a_future() {
+    let of = |ret: &str| {
+        let text = format!(
+            "class C {{ ReactiveMongoTemplate t; @KafkaListener(topics = \"t\") {ret} }}
+         == application.yml
+         spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=200000
+         "
+        );
+        run(&text)
+    };
+    let waits = of("void on(Order o) { t.save(o).block(); }");
+    assert!(rules(&waits).contains("BF030"), "{}", rules(&waits));
+    let given_back = of("Mono<Order> on(Order o) { return t.save(o); }");
+    assert!(!rules(&given_back).contains("BF030"), "{}", rules(&given_back));
+    assert_eq!(counts(&given_back).trim(), "C.on 10 20 10");
+}

@@ -139,7 +139,7 @@ pub const NO_BOUND: Rule = Rule {
                 }
                 amount => amount.most().is_some_and(|most_ms| most_ms >= allowed_ms),
             };
-            if is_longer && listener.kind != ListenerKind::Sink {
+            if is_longer && listener.kind != ListenerKind::Sink && !listener.is_asynchronous {
                 let message = format!(
                     "{}: one execution can last {}, max.poll.interval.ms is {}: no bound on executions",
                     listener.name,

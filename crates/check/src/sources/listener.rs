@@ -41,6 +41,7 @@ impl Parts<'_> {
         listener.place = self.reader.place(&found.span);
         listener.kind = kind;
         listener.is_assumed = false;
+        listener.is_asynchronous = found.asynchronous;
         listener.writes = self.writes(found);
         let polls = Polls { reader: self.reader, analysis, base: self.base };
         polls.set(found, factory, &mut listener);
