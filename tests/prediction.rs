@@ -5,7 +5,7 @@
 //! what happens independently does not happen at the same instant: then nobody could say which comes first.
 
 use backfire_model::back_off::BackOff;
-use backfire_model::predict::{Distribution, Stall};
+use backfire_model::predict::{Distribution, Stall, predict};
 use backfire_model::scenario::{Operation, Scenario, Window};
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::{simulation, table, timeline};
@@ -166,6 +166,10 @@ fn check(settings: &Settings) {
         tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().expect("a runtime");
     let options = Options { scale: 1.0, transport: Transport::Memory, seed: 1, started_at_ms: 0, watcher: None };
     if settings.simulates {
+        let plan = scenario.plan(1.0, settings.profile != "4.4").expect("a plan");
+        if predict(&plan).is_err() {
+            return;
+        }
         return match simulate(&scenario, SimulateOptions { events_max: 100_000, ..SimulateOptions::default() }) {
             Ok(run) => assert!(run.differences().is_empty(), "{text}\n{}", simulation::text::render(&run, None)),
             Err(error) => panic!("{text}\n{error}"),

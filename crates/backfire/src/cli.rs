@@ -28,12 +28,12 @@ pub enum Command {
     /// Run one write against a stalled server, count what arrived and what ran, and compare with the prediction.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(Rehearse),
-    /// Render a recorded event stream: a page to send to colleagues, a chart, a trace, or numbers.
-    #[command(after_help = REPORT_EXAMPLES)]
-    Report(Report),
     /// Run many consumers and records on a clock that does not wait: what a stall does to a whole service.
     #[command(after_help = SIMULATE_EXAMPLES)]
     Simulate(Simulate),
+    /// Render a recorded event stream: a page to send to colleagues, a chart, a trace, or numbers.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(Report),
     /// Run the lab server alone, for any MongoDB client.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -46,6 +46,7 @@ Examples:
   backfire check . --profile prod --set MONGO_URI=mongodb://db/
   backfire check --explain BF002             what a finding means
   backfire check . --format sarif > backfire.sarif
+  backfire check --scenario > mine.toml; backfire simulate --scenario-file mine.toml
   backfire check . --write-baseline known.json; backfire check . --baseline known.json";
 
 const REHEARSE_EXAMPLES: &str = "\
@@ -57,15 +58,6 @@ Examples:
   backfire rehearse --app 'java -jar service.jar'    measure your own service: it finds BACKFIRE_URI
                                                      in its environment";
 
-const REPORT_EXAMPLES: &str = "\
-Examples:
-  backfire rehearse store-inventory --report report.html     a rehearsal and its page in one step
-  backfire rehearse --events run.jsonl --format json > run.json
-  backfire report run.jsonl -o report.html --prediction run.json
-  backfire check . --format json > check.json; backfire report run.jsonl -o report.html --findings check.json
-  backfire report run.jsonl -o run.perfetto.json             open it at https://ui.perfetto.dev
-  zstd -dc run.jsonl.zst | backfire report - --format svg > run.svg";
-
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
   backfire simulate                                  the worked timeline, in some milliseconds
@@ -75,6 +67,15 @@ Examples:
   backfire simulate retry-storm --threshold consumers=100..1000
   backfire simulate --trace | less                   one line per event
   backfire simulate --dials                          what can be set and swept";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  backfire rehearse store-inventory --report report.html     a rehearsal and its page in one step
+  backfire rehearse --events run.jsonl --format json > run.json
+  backfire report run.jsonl -o report.html --prediction run.json
+  backfire check . --format json > check.json; backfire report run.jsonl -o report.html --findings check.json
+  backfire report run.jsonl -o run.perfetto.json             open it at https://ui.perfetto.dev
+  zstd -dc run.jsonl.zst | backfire report - --format svg > run.svg";
 
 const SERVE_EXAMPLES: &str = "\
 Examples:
@@ -118,6 +119,10 @@ pub struct Check {
     /// Write the present findings down as known.
     #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
     pub write_baseline: Option<PathBuf>,
+    /// Print the scenario of a listener, to be rehearsed or simulated: `backfire simulate --scenario-file FILE`. Where there
+    /// are several listeners, its name says which.
+    #[arg(long, value_name = "LISTENER", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["write_baseline", "baseline", "format"])]
+    pub scenario: Option<String>,
     /// Print the page of a rule.
     #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "uri", "rules"])]
     pub explain: Option<String>,
@@ -197,6 +202,53 @@ pub struct Rehearse {
     pub quiet: bool,
 }
 
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A built-in scenario.
+    #[arg(default_value = "store-inventory", conflicts_with_all = ["scenario_file", "dials"])]
+    pub scenario: String,
+    /// A scenario of your own.
+    #[arg(long, value_name = "FILE", conflicts_with = "dials")]
+    pub scenario_file: Option<PathBuf>,
+    /// Consumers of the group, each with a partition of its own unless the scenario says otherwise.
+    #[arg(long, value_name = "N")]
+    pub consumers: Option<u64>,
+    /// Records per partition.
+    #[arg(long, value_name = "N")]
+    pub records: Option<u64>,
+    /// Seed of everything random: the same seed gives the same bytes.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Set something of the scenario; may be repeated. `--dials` lists what there is.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Simulate every value of a list (a,b,c) or range (LO..HI, LO..HI/STEP), and every combination where it is repeated.
+    #[arg(long, value_name = "NAME=VALUES", value_parser = key_value, conflicts_with_all = ["trace", "events", "threshold"])]
+    pub sweep: Vec<(String, String)>,
+    /// Search between two values for the place at which retries begin to outlive their stall.
+    #[arg(long, value_name = "NAME=LO..HI", value_parser = key_value, conflicts_with_all = ["trace", "events"])]
+    pub threshold: Option<(String, String)>,
+    /// Print one line per event, and then the result.
+    #[arg(long, conflicts_with = "format")]
+    pub trace: bool,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Keep the event stream: one JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// Write a report of it; the ending of the name says what kind: .html, .svg, .json, .perfetto.json, .otlp.json.
+    #[arg(long, value_name = "FILE", value_parser = report_path, conflicts_with_all = ["sweep", "threshold"])]
+    pub report: Option<PathBuf>,
+    /// List what can be set and swept.
+    #[arg(long)]
+    pub dials: bool,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
 /// Arguments of `report`.
 #[derive(Debug, Args)]
 pub struct Report {
@@ -242,50 +294,6 @@ pub enum ReportFormat {
     Perfetto,
     /// OpenTelemetry spans, as OTLP JSON.
     Otlp,
-}
-
-/// Arguments of `simulate`.
-#[derive(Debug, Args)]
-pub struct Simulate {
-    /// A built-in scenario.
-    #[arg(default_value = "store-inventory", conflicts_with_all = ["scenario_file", "dials"])]
-    pub scenario: String,
-    /// A scenario of your own.
-    #[arg(long, value_name = "FILE", conflicts_with = "dials")]
-    pub scenario_file: Option<PathBuf>,
-    /// Consumers of the group, each with a partition of its own unless the scenario says otherwise.
-    #[arg(long, value_name = "N")]
-    pub consumers: Option<u64>,
-    /// Records per partition.
-    #[arg(long, value_name = "N")]
-    pub records: Option<u64>,
-    /// Seed of everything random: the same seed gives the same bytes.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
-    /// Set something of the scenario; may be repeated. `--dials` lists what there is.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
-    pub set: Vec<(String, String)>,
-    /// Simulate every value of a list (a,b,c) or range (LO..HI, LO..HI/STEP), and every combination where it is repeated.
-    #[arg(long, value_name = "NAME=VALUES", value_parser = key_value, conflicts_with_all = ["trace", "events", "threshold"])]
-    pub sweep: Vec<(String, String)>,
-    /// Search between two values for the place at which retries begin to outlive their stall.
-    #[arg(long, value_name = "NAME=LO..HI", value_parser = key_value, conflicts_with_all = ["trace", "events"])]
-    pub threshold: Option<(String, String)>,
-    /// Print one line per event, and then the result.
-    #[arg(long, conflicts_with = "format")]
-    pub trace: bool,
-    /// How to show the result on stdout.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
-    /// Keep the event stream: one JSON object per line.
-    #[arg(long, value_name = "FILE")]
-    pub events: Option<PathBuf>,
-    /// List what can be set and swept.
-    #[arg(long)]
-    pub dials: bool,
-    /// Show no progress.
-    #[arg(short, long)]
-    pub quiet: bool,
 }
 
 /// Arguments of `serve`.

@@ -34,8 +34,8 @@ fn main() -> ExitCode {
     match cli.command {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Rehearse(arguments) => commands::rehearse::run(&arguments),
-        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Simulate(arguments) => commands::simulate::run(&arguments),
+        Command::Report(arguments) => commands::report::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
     }
     .into()

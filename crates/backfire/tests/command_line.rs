@@ -94,7 +94,8 @@ fn what_cannot_run_exits_with_2_and_says_why() {
 #[test]
 fn what_is_printed_can_be_used() {
     let (code, list, _) = run(&["rehearse", "--list"]);
-    assert_eq!((code, list.lines().count()), (0, 15));
+    assert_eq!((code, list.lines().count()), (0, backfire_model::scenario::BUILT_IN.len()));
+
     for line in list.lines() {
         let name = line.split_whitespace().next().expect("a name");
         let (code, text, _) = run(&["rehearse", "--print", name]);
@@ -296,4 +297,70 @@ fn a_report_that_cannot_be_made_says_why() {
     let told: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((&told["events"], &told["skipped_lines"]), (&Value::from(2), &Value::from(1)));
     assert!(err.contains("1 line was no event; it is line 4"), "{err}");
+}
+
+#[test]
+fn a_simulation_prints_what_was_asked_for() {
+    let (code, out, _) = run(&["simulate"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("as predicted") && out.contains("copies 1 to 4 commit 2 documents each"), "{out}");
+    let (code, out, _) =
+        run(&["simulate", "--consumers", "3", "--records", "2", "--set", "stall-for=241s", "--format", "json"]);
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, &value["outcome"]["records"], &value["outcome"]["overlapping_copies_max"]),
+        (0, &6.into(), &4.into())
+    );
+    assert_eq!((&value["complete"], &value["outlives_stall"]), (&true.into(), &false.into()));
+    let (code, out, _) = run(&["simulate", "--trace"]);
+    assert!(
+        code == 0 && out.starts_with("# seconds") && out.contains(" >> insert ") && out.contains("D after E4"),
+        "{out}"
+    );
+    let (code, out, _) = run(&["simulate", "--sweep", "socketTimeoutMS=5s,20s", "--sweep", "retryWrites=true,false"]);
+    assert_eq!((code, out.lines().filter(|line| line.contains('█')).count()), (0, 4), "{out}");
+    let (code, out, _) = run(&["simulate", "--dials"]);
+    assert!(code == 0 && out.contains("max.poll.interval.ms"), "{out}");
+}
+
+#[test]
+fn a_simulation_keeps_its_events_and_its_report() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (events, report) = (path("run.jsonl"), path("run.html"));
+    let (code, _, err) =
+        run(&["simulate", "--consumers", "2", "--set", "stall-for=100s", "--events", &events, "--report", &report]);
+    assert_eq!(code, 0, "{err}");
+    let events = fs::read_to_string(events).expect("kept");
+    let parsed: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(parsed.iter().any(|event| event["record"] == "1-0" && event["consumer"] == 2), "{events}");
+    assert!(fs::read_to_string(report).expect("written").contains("<html"));
+}
+
+#[test]
+fn what_cannot_be_simulated_says_why() {
+    for (arguments, expected) in [
+        (["simulate", "--set", "sockettimeout=5s"], "did you mean 'socketTimeoutMS'?"),
+        (["simulate", "--set", "tickets=2"], "a server has at least 5"),
+        (["simulate", "--consumers", "0"], "load.consumers is 0; it must be 1 or more"),
+        (["simulate", "--sweep", "consumers=5..1"], "the first must be the smaller"),
+        (["simulate", "--threshold", "backoff=none"], "a threshold is searched over a time or a number"),
+        (["simulate", "--set", "backoff=fixed(0)"], "it has no end"),
+        (["simulate", "client-gone", "--quiet"], "use 'backfire rehearse'"),
+    ] {
+        let (code, _, err) = run(&arguments);
+        assert!(code == 2 && err.contains(expected), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn a_listener_that_check_found_can_be_simulated() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/boot34-maven-java-single");
+    let (code, scenario, err) = run(&["check", fixture, "--scenario"]);
+    assert_eq!(code, 0, "{err}");
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    fs::write(&file, scenario).expect("written");
+    let (code, out, err) = run(&["simulate", "--scenario-file", file.to_str().expect("UTF-8")]);
+    assert!(code == 0 && out.contains("as predicted"), "{out}{err}");
 }

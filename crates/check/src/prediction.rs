@@ -306,7 +306,7 @@ fn command_ms(client: &Client, sends: &Amount, write: Option<&Write>, stall_ms: 
 }
 
 /// The write that decides: one whose failure gets to the error handler, and of those the one whose commands are sent most often.
-fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
+pub fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
     listener.writes.iter().max_by_key(|write| {
         let inner = layers(listener, Some(write)).0.most().unwrap_or(u64::MAX);
         let sends = sends_of_command(client, Some(write)).most().unwrap_or(u64::MAX);

@@ -153,7 +153,7 @@ fn settings(service: &Service) -> Vec<SettingRow> {
                 Recoverer::Log => "logged and dropped",
                 Recoverer::DeadLetter => "dead-letter topic",
                 Recoverer::Own => "a recoverer of the application",
-                Recoverer::Stop => "the task stops",
+                Recoverer::Stop => "it stops, and the record comes back with the next start",
             }
             .to_owned()
         }));

@@ -455,6 +455,11 @@ pub struct Listener {
 }
 
 impl Listener {
+    /// Whether its error handler sees failures of its writes; writes that are not known are assumed to be seen.
+    pub fn is_reported(&self) -> bool {
+        self.writes.is_empty() || self.writes.iter().any(Write::is_reported)
+    }
+
     /// The retries inside it, each once.
     pub fn inner_layers(&self) -> Vec<&Layer> {
         let mut found: Vec<&Layer> = Vec::new();

@@ -147,6 +147,16 @@ pub(crate) fn scan<'a>(text: &'a str, kotlin: bool) -> Scan<'a> {
                     tokens.next();
                 }
             }
+            // What is imported matters where it is used.
+            Token::Word("import") if depth == 0 => {
+                let mut word = tokens.next_if_eq(&Token::Word("static")).or(Some(token));
+                while word.is_some() {
+                    word = tokens.next_if(|token| matches!(token, Token::Word(_)));
+                    if tokens.next_if_eq(&Token::Mark(b'.')).is_none() {
+                        break;
+                    }
+                }
+            }
             Token::Word("class" | "interface" | "record" | "enum" | "object")
                 if before != Token::Mark(b'.') && before != Token::Mark(b':') =>
             {
@@ -296,6 +306,12 @@ mod tests {
             false,
             "a | R | int a |  | ",
         );
+        check(
+            "import a.KafkaListener; import static b.MongoClients.create; import c.*;\nclass A { create x; }",
+            false,
+            " | A |  |  | ",
+        );
+        check("import a.KafkaListener\nimport b.MongoClients as M\n@KafkaListener class A", true, " | A |  |  | seed");
         check("@KafkaListener @interface L {}", false, " | L |  |  | seed meta");
         check("class A { @Bean DefaultErrorHandler h() { return null; } }", false, " | A |  |  | seed beans");
         check(

@@ -506,6 +506,9 @@ mod tests {
             ("times-one", [1, 2, 1, 1, 1, 0, 1]),
             ("lost-reply", [1, 2, 1, 1, 1, 0, 1]),
             ("late-copy", [2, 3, 1, 2, 2, 0, 1]),
+            ("poll-interval", [4, 8, 4, 4, 4, 4, 4]),
+            // One write alone is over before the stall begins.
+            ("retry-storm", [1, 1, 0, 1, 1, 0, 1]),
         ];
         assert_eq!(BUILT_IN.iter().map(|row| row.0).collect::<Vec<_>>(), promised.map(|row| row.0));
         for (name, counts) in promised {

@@ -22,6 +22,12 @@ pub fn run(arguments: &Check) -> Exit {
     if let Some(id) = &arguments.explain {
         return explain(id);
     }
+    if let Some(listener) = &arguments.scenario {
+        return match scenario(arguments, listener) {
+            Ok(text) => out::print(&text).err().unwrap_or(Exit::Fine),
+            Err(why) => Exit::could_not_run(why),
+        };
+    }
     let report = match backfire_check::check(&request(arguments)) {
         Ok(report) => report,
         Err(error) => return Exit::could_not_run(error),
@@ -62,6 +68,23 @@ fn request(arguments: &Check) -> Request {
         }),
         baseline: arguments.baseline.clone(),
     }
+}
+
+/// The scenario of a listener as a file.
+fn scenario(arguments: &Check, listener: &str) -> Result<String, String> {
+    let found = backfire_check::scenarios(&request(arguments)).map_err(|error| error.to_string())?;
+    let names = || found.iter().map(|one| one.listener.as_str()).collect::<Vec<_>>().join(", ");
+    let mut wanted = found.iter().filter(|one| listener.is_empty() || one.listener == listener);
+    let one = match (wanted.next(), wanted.next()) {
+        (Some(one), None) => one,
+        (Some(_), Some(_)) => {
+            return Err(format!("there are several listeners: {}; name one with --scenario", names()));
+        }
+        (None, _) if found.is_empty() => return Err("there is no listener here".to_owned()),
+        (None, _) => return Err(format!("there is no listener '{listener}'; there are: {}", names())),
+    };
+    let scenario = one.scenario.as_ref().map_err(|why| format!("{} cannot be made a scenario: {why}", one.listener))?;
+    toml::to_string_pretty(scenario).map_err(|error| error.to_string())
 }
 
 fn explain(id: &str) -> Exit {

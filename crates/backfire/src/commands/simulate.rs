@@ -13,16 +13,20 @@ use backfire_model::simulated::Simulated;
 use backfire_rehearsal::simulate::sweep::{Dials, sweep, threshold};
 use backfire_rehearsal::simulate::{EventWatcher, ProgressWatcher};
 use backfire_rehearsal::{SimulateOptions, simulate};
+use backfire_report::Recording;
 use backfire_report::simulation::{json, sweep as table, text, trace};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use parking_lot::Mutex;
 
+use super::report::Target;
 use crate::cli::{Format, Simulate};
 use crate::exit::Exit;
 use crate::out;
 
 /// Events that are kept for the timeline of a small simulation.
 const TIMELINE_EVENTS_MAX: usize = 20_000;
+/// Events that are kept for a report.
+const REPORT_EVENTS_MAX: usize = 2_000_000;
 
 /// Runs the command.
 pub fn run(arguments: &Simulate) -> Exit {
@@ -50,9 +54,10 @@ fn perform(arguments: &Simulate) -> Result<Exit, String> {
     }
     let (progress, watcher) = progress(arguments, &scenario);
     let sink = arguments.events.as_deref().map(Events::create).transpose()?;
+    let target = arguments.report.as_deref().map(Target::open).transpose()?;
     let options = SimulateOptions {
         seed: arguments.seed,
-        events_max: TIMELINE_EVENTS_MAX,
+        events_max: if target.is_some() { REPORT_EVENTS_MAX } else { TIMELINE_EVENTS_MAX },
         watcher: event_watcher(arguments.trace, sink.clone()),
         progress: watcher,
     };
@@ -64,6 +69,15 @@ fn perform(arguments: &Simulate) -> Result<Exit, String> {
     let simulated = simulated?;
     if let Some(sink) = sink {
         sink.finish()?;
+    }
+    if let Some(target) = target {
+        if simulated.events_dropped > 0 {
+            eprintln!(
+                "backfire: the report holds the first {REPORT_EVENTS_MAX} events; {} did not fit",
+                simulated.events_dropped
+            );
+        }
+        target.write(&Recording::from_simulated(&simulated))?;
     }
     show(arguments, &simulated)
 }

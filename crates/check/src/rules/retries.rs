@@ -70,7 +70,7 @@ pub const IMMEDIATE: Rule = Rule {
                 }
                 _ => false,
             };
-            if is_immediate && !listener.handler.is_default {
+            if is_immediate && !listener.handler.is_default && listener.is_reported() {
                 let message = format!("{}: no wait between {}", listener.name, prediction.executions.executions());
                 findings.push(Finding::new(message).at(place(listener)).fix(HANDLER));
             }
@@ -151,6 +151,7 @@ pub const RECOVERY_FAILURE: Rule = Rule {
             let applies = matches!(listener.kind, ListenerKind::Single | ListenerKind::Batch);
             if context.service.is_spring()
                 && can_fail
+                && listener.is_reported()
                 && applies
                 && listener.handler.resets_on_recovery_failure.value == Some(true)
             {

@@ -58,7 +58,10 @@ pub fn uri(sources: &Sources<'_>, reader: &Reader<'_>) -> Option<Option<UriText>
                 }
                 _ => None,
             };
-            let name = why.unwrap_or("the connection string of the code");
+            let name = match is_one {
+                true => why.unwrap_or("the connection string of the code"),
+                false => "the client that writes, of several,",
+            };
             let source =
                 Source::Unknown { why: format!("nothing says what {name} is"), place: reader.place(&first.span) };
             UriText { text: "${?}".to_owned(), unknown: vec![name.to_owned()], source, is_verbatim: false }

@@ -59,7 +59,9 @@ impl Handlers<'_> {
                 }
                 match (found.len(), found.pop()) {
                     (1, Some(only)) => only,
-                    (number, _) => unknown(format!("it can be one of {number} error handlers")),
+                    (number, _) => unknown(format!(
+                        "it can be one of {number} error handlers; Spring Boot takes one that is the only one or @Primary, else its default"
+                    )),
                 }
             }
         }

@@ -58,7 +58,10 @@ pub fn layer(retry: &Retry, raised: &[&'static str], reader: &Reader<'_>) -> Opt
     });
     let source = match executions {
         Some(_) => place,
-        None => unknown.unwrap_or(place),
+        None => unknown.unwrap_or_else(|| Source::Unknown {
+            why: "its policy is not understood".to_owned(),
+            place: place.place().cloned(),
+        }),
     };
     let waits_ms = waits_ms(executions.unwrap_or(1), delay_ms, growth.max(1.0), max_delay_ms);
     Some(Layer { name: name.to_owned(), executions, waits_ms, source })

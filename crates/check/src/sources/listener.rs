@@ -6,7 +6,7 @@ use super::handler::Handlers;
 use super::poll::Polls;
 use super::reader::Reader;
 use super::{Sources, exception, topic, write};
-use crate::service::{Client, Handler, Listener, ListenerKind, Write};
+use crate::service::{Client, Failure, Handler, Listener, ListenerKind, Write};
 
 /// What listeners are made with.
 pub struct Parts<'a> {
@@ -44,6 +44,11 @@ impl Parts<'_> {
         listener.writes = self.writes(found);
         let polls = Polls { reader: self.reader, analysis, base: self.base };
         polls.set(found, factory, &mut listener);
+        let not_found = match &found.factory {
+            Link::Missing { name } => Some(format!("no bean {name} is in the sources")),
+            Link::Unknown { why } => Some(format!("its container factory: {why}")),
+            _ => None,
+        };
         let by_spring_data = listener.writes.iter().any(|write| write.by_spring_data) || listener.writes.is_empty();
         let raised = exception::of_stall(self.client, by_spring_data);
         let handlers = Handlers {
@@ -65,6 +70,23 @@ impl Parts<'_> {
             }
             _ => handlers.of(found, kind),
         };
+        if let Some(why) = not_found {
+            let at = &found.span;
+            if topic.is_none() {
+                listener.handler.retries = self.reader.unknown(why.clone(), at);
+            }
+            // What Spring Boot's configuration says is for its own factory.
+            let base = self.base;
+            for (setting, of_boot) in [
+                (&mut listener.max_poll_records, &base.max_poll_records),
+                (&mut listener.max_poll_interval_ms, &base.max_poll_interval_ms),
+                (&mut listener.concurrency, &base.concurrency),
+            ] {
+                if setting == of_boot {
+                    *setting = self.reader.unknown(why.clone(), at);
+                }
+            }
+        }
         if topic.is_some() || (self.retry_topics.is_some() && kind != ListenerKind::Batch) {
             listener.kind = ListenerKind::RetryTopic;
         }
@@ -88,7 +110,16 @@ impl Parts<'_> {
 
     fn writes(&self, found: &Found) -> Vec<Write> {
         let analysis = &self.sources.analysis;
-        found.writes.iter().map(|found| write::write(found, analysis, self.client, self.reader)).collect()
+        let writes = found.writes.iter().map(|found| write::write(found, analysis, self.client, self.reader));
+        let seen = |mut write: Write| {
+            // Spring Kafka waits for a future that a listener gives back.
+            let is_given_back = matches!(&write.failure, Failure::Detached { how, .. } if how == "CompletableFuture");
+            if found.asynchronous && is_given_back {
+                write.failure = Failure::Reported;
+            }
+            write
+        };
+        writes.map(seen).collect()
     }
 
     /// The function that a binding of Spring Cloud Stream calls: its writes and its place go into the listener of that binding.

@@ -124,7 +124,13 @@ impl<'s> Machine<'s> {
         let around = early.as_ref().and_then(|args| self.chain_around(name, args, at));
         let pushed = around.is_some();
         self.around.extend(around);
+        let waits = statics::waits(name, args.len());
+        self.awaiting += u32::from(waits);
         let target_val = self.eval(target, scope);
+        self.awaiting -= u32::from(waits);
+        if waits {
+            self.awaited(&target_val);
+        }
         if pushed {
             self.around.pop();
         }
@@ -137,6 +143,19 @@ impl<'s> Machine<'s> {
         }
         let through_this = matches!(target.kind, ExprKind::This);
         self.typed_method(&target_val, Call { args, proxied: !through_this, ..written })
+    }
+
+    /// The writes that a value waits for, made on another thread by an earlier call, are not detached.
+    fn awaited(&mut self, value: &Val<'s>) {
+        let Val::Any(any) = self.force(value) else { return };
+        let span = self.span(any.site);
+        // `CompletableFuture.allOf(one, other).join()`: which ones is not told.
+        let all = self.world.text(any.site).contains("allOf(");
+        for write in &mut self.writes {
+            write
+                .around
+                .retain(|around| !(matches!(around.kind, AroundKind::Detached { .. }) && (all || around.span == span)));
+        }
     }
 
     /// A call without a target.

@@ -178,6 +178,8 @@ pub(crate) struct Machine<'s> {
     /// How many of them are real conditions, and not a function that a library calls.
     pub conditions: u32,
     pub loops: u32,
+    /// How many calls that wait for a result enclose what runs now.
+    pub awaiting: u32,
     pub around: Vec<Around>,
     pub path: Vec<PathStep>,
     stack: Vec<(*const Method<'s>, Option<ObjId>)>,
@@ -206,6 +208,7 @@ impl<'s> Machine<'s> {
             branches: 0,
             conditions: 0,
             loops: 0,
+            awaiting: 0,
             around: Vec::new(),
             path: Vec::new(),
             stack: Vec::new(),

@@ -52,7 +52,7 @@ pub(crate) fn unit_ms(name: &str) -> Option<i64> {
 
 /// Whether a call gives back what the code gave that it was given.
 pub(crate) fn gives_back(name: &str) -> bool {
-    !matches!(name, "forEach" | "subscribe" | "submit" | "runAsync" | "schedule" | "launch" | "thenRun")
+    !matches!(name, "forEach" | "subscribe" | "submit" | "runAsync" | "supplyAsync" | "schedule" | "launch" | "thenRun")
 }
 
 /// The type of some calls' results, whatever they are called on.
@@ -117,7 +117,14 @@ pub(crate) fn around_call<'s>(
         (_, "onErrorResume" | "onErrorReturn" | "onErrorComplete") => None,
         _ => None,
     }?;
-    Some(Around { kind, span: machine.span(at) })
+    // What the caller waits for is not detached.
+    let is_awaited = machine.awaiting > 0 && matches!(kind, AroundKind::Detached { .. });
+    (!is_awaited).then(|| Around { kind, span: machine.span(at) })
+}
+
+/// Whether a call waits for the result of what it is called on: `future.join()`, `future.get(5, SECONDS)`, `deferred.await()`.
+pub(crate) fn waits(name: &str, arguments: usize) -> bool {
+    matches!((name, arguments), ("get", 0 | 2) | ("join" | "await" | "awaitAll" | "resultNow", 0))
 }
 
 impl<'s> Machine<'s> {

@@ -52,6 +52,12 @@ fn transactions_and_threads() {
     java("a.later(x);", " detached(@Async) @4 via L.on > A.later");
     java("executor.execute(() -> t.insert(x));", " detached(Executor) @2 via L.on");
     java("CompletableFuture.runAsync(() -> t.insert(x));", " detached(CompletableFuture) @2 via L.on");
+    java("executor.submit(() -> t.insert(x)).get();", " @2 via L.on");
+    java("var f = CompletableFuture.runAsync(() -> t.insert(x)); f.join();", " @2 via L.on");
+    java(
+        "var f = CompletableFuture.supplyAsync(() -> t.insert(x)); CompletableFuture.allOf(f).join();",
+        " @2 via L.on",
+    );
     java("new Thread(() -> t.insert(x)).start();", " detached(Thread) @2 via L.on");
 }
 
