@@ -356,7 +356,7 @@ fn event(line: &crate::story::Line, story: &Story) -> Event {
 
 /// What was left out, and what the numbers do not say.
 pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = recording.context.cut.clone();
     let drawn = story.writes.len() as u64;
     if drawn < story.writes_total {
         notes.push(format!(
