@@ -76,10 +76,9 @@ pub fn sentences(story: &Story) -> Vec<String> {
         ));
     }
     if story.group.commits_failed > 0 {
-        sentences.push(format!(
-            "{} could not be committed: what was done was done again.",
-            many(story.group.commits_failed, "batch of offsets").replace("batch of offsetss", "batches of offsets"),
-        ));
+        let they = if story.group.commits_failed == 1 { "A commit of offsets" } else { "Commits of offsets" };
+        sentences
+            .push(format!("{they} failed {}: what had been done was done again.", times(story.group.commits_failed)));
     }
     if story.measured.waiting_resends > 0 {
         sentences.push(format!(

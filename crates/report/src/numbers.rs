@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::context::{Context, Finding, Prediction, Setting};
 use crate::headline;
 use crate::input::Recording;
+use crate::page;
 use crate::story::measured::{Measured, More};
 use crate::story::steps::{Level, Point};
 use crate::story::write::{SendKind, SendStory, ServerEnd, WriteStory};
@@ -23,6 +24,7 @@ pub struct Numbers<'a> {
     tickets: Option<u64>,
     headline: String,
     sentences: Vec<String>,
+    notes: Vec<String>,
     duration_ms: u64,
     events: u64,
     skipped_lines: u64,
@@ -106,6 +108,7 @@ pub fn numbers<'a>(recording: &'a Recording, story: &'a Story) -> Numbers<'a> {
         tickets: *tickets,
         headline: headline::headline(story),
         sentences: headline::sentences(story),
+        notes: page::notes(story, recording),
         duration_ms: story.duration_ms,
         events: recording.events.len() as u64,
         skipped_lines: recording.skipped_lines,

@@ -116,7 +116,12 @@ fn of_write(trace: &mut Trace, write: &WriteStory, pid: usize, ends_ms: u64) {
         let error = execution.error.as_deref().map(clean);
         trace.slice(place, &name, (execution.began_ms, to_ms), json!({ "error": error }));
         if let Some((from_ms, wait_ms)) = execution.back_off.filter(|(_, wait_ms)| *wait_ms > 0) {
-            trace.slice(place, "back-off", (from_ms, (from_ms + wait_ms).min(ends_ms)), json!({ "wait_ms": wait_ms }));
+            trace.slice(
+                place,
+                "back-off",
+                (from_ms, from_ms.saturating_add(wait_ms).min(ends_ms)),
+                json!({ "wait_ms": wait_ms }),
+            );
         }
         let marks = [(execution.dead_letter_ms, "dead letter"), (execution.hung_up_ms, "the client hung up")];
         for (at_ms, what) in marks.into_iter().filter_map(|(at_ms, what)| Some((at_ms?, what))) {

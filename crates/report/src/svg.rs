@@ -453,7 +453,7 @@ fn execution_row(svg: &mut String, scale: Scale, story: &Story, write: &WriteSto
         number((to - from).max(1.5)),
     );
     if let Some((from_ms, wait_ms)) = execution.back_off.filter(|(_, wait_ms)| *wait_ms > 0) {
-        let until = scale.x((from_ms + wait_ms).min(story.duration_ms));
+        let until = scale.x(from_ms.saturating_add(wait_ms).min(story.duration_ms));
         let _ = write!(
             svg,
             "<path d=\"M{} {y}H{}\" stroke=\"var(--client)\" stroke-dasharray=\"2 3\"/>",

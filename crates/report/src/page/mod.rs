@@ -38,6 +38,8 @@ struct Page {
     figure_label: String,
     is_many: bool,
     states: Vec<State>,
+    has_commits: bool,
+    has_replays: bool,
     chart: String,
     events: Vec<Event>,
     events_label: String,
@@ -137,6 +139,8 @@ pub fn render(recording: &Recording) -> String {
         },
         is_many: story.writes_total > 1,
         states: states(&story),
+        has_commits: marks(&story, false),
+        has_replays: marks(&story, true),
         chart: svg::figure(recording, &story),
         events: story.events.iter().map(|line| event(line, &story)).collect(),
         // Not everything is worth a line; where lines were cut, all events are what they were cut from.
@@ -308,6 +312,14 @@ fn states(story: &Story) -> Vec<State> {
     State::ALL.into_iter().filter(|state| occurs[state.number()]).collect()
 }
 
+/// Whether there is a mark of this kind in the chart.
+fn marks(story: &Story, is_replay: bool) -> bool {
+    let sends = story.writes.iter().flat_map(|write| &write.sends);
+    sends
+        .filter_map(|send| send.server.as_ref())
+        .any(|server| server.marks.iter().any(|mark| mark.is_replay == is_replay))
+}
+
 fn figure_label(story: &Story, tickets: Option<u64>) -> String {
     let [copies, sends, session, ticket] = story.over_time.max();
     let mut label = format!(
@@ -344,7 +356,7 @@ fn event(line: &crate::story::Line, story: &Story) -> Event {
 
 /// What was left out, and what the numbers do not say.
 pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = recording.context.cut.clone();
     let drawn = story.writes.len() as u64;
     if drawn < story.writes_total {
         notes.push(format!(
