@@ -351,3 +351,36 @@ async fn sizes_are_told() {
     check(&setup, "test", doc! { "dbStats": 1 }, doc! { "db": "test", "collections": 1, "objects": 2 }).await;
     check(&setup, "test", doc! { "validate": "c" }, doc! { "valid": true, "nrecords": 2, "nIndexes": 1 }).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_collections_collation_holds_where_a_command_names_none() {
+    let lab = Lab::of(&V7_0);
+    lab.ok("test", doc! { "create": "c", "collation": { "locale": "en", "strength": 2 } }).await;
+    lab.ok("test", insert(vec![doc! { "_id": "a", "x": "A" }, doc! { "_id": "b", "x": "b" }]).1).await;
+    refused(&lab, "test", insert(vec![doc! { "_id": "B" }]).1, 11000).await;
+    let find = || doc! { "find": "c", "filter": { "x": "a" } };
+    assert_eq!(first_batch(&lab.ok("test", find()).await).len(), 1);
+    let simple = doc! { "collation": { "locale": "simple" } };
+    assert_eq!(first_batch(&lab.ok("test", with(find(), simple.clone())).await).len(), 0);
+    let pipeline = bson!([{ "$match": { "x": "B" } }]);
+    let aggregate = doc! { "aggregate": "c", "pipeline": pipeline, "cursor": {} };
+    assert_eq!(first_batch(&lab.ok("test", aggregate).await).len(), 1);
+    assert_eq!(lab.count(doc! { "x": "a" }).await, 1);
+    let update = doc! { "update": "c", "updates": [{ "q": { "x": "a" }, "u": { "$set": { "y": 1 } } }] };
+    assert_eq!(int(&lab.ok("test", update).await, "n"), Some(1));
+    let modify = doc! { "findAndModify": "c", "query": { "x": "a" }, "update": { "$set": { "y": 2 } } };
+    assert!(lab.ok("test", modify).await.get_document("value").is_ok());
+    let indexes = bson!([
+        { "key": { "x": 1 }, "name": "own" },
+        { "key": { "y": 1 }, "name": "simple", "collation": { "locale": "simple" } },
+    ]);
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": indexes }).await;
+    let listed = first_batch(&lab.ok("test", doc! { "listIndexes": "c" }).await);
+    let strengths: Vec<_> =
+        listed.iter().map(|index| index.get_document("collation").ok().and_then(|it| int(it, "strength"))).collect();
+    assert_eq!(strengths, [Some(2), Some(2), None]);
+    let explained = lab.ok("test", doc! { "explain": find(), "verbosity": "queryPlanner" }).await;
+    assert_eq!(stages(&explained), "FETCH IXSCAN(own)");
+    let delete = doc! { "delete": "c", "deletes": [{ "q": { "x": "B" }, "limit": 0 }] };
+    assert_eq!(int(&lab.ok("test", delete).await, "n"), Some(1));
+}

@@ -10,7 +10,7 @@ use crate::error::CommandError;
 use crate::plan::{Hint, Scan};
 use crate::query::Matcher;
 use crate::stages::locks::{Access, enter};
-use crate::value::{Collation, View};
+use crate::value::View;
 use crate::write::results::append_number;
 
 /// `{count: collection, query: {…}, limit, skip, hint, collation}`.
@@ -24,10 +24,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             None => Ok(0),
             Some(value) => idl::whole_number(value).ok_or_else(|| idl::wrong_type("count", field, value, "long")),
         };
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let context = shared.query_context(collation);
         let matcher = match request.get("query") {
             None | Some(View::Null | View::Undefined) => Matcher::all(),

@@ -60,7 +60,11 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         Validator::from_options(&options)?;
         if let Ok(collation) = options.get_document("collation") {
-            Collation::parse(collation)?;
+            // It is shown with all its options; the simple one is none.
+            match Collation::parse(collation)? {
+                Some(whole) => drop(options.insert("collation", whole.spec().clone())),
+                None => drop(options.remove("collation")),
+            }
         }
         Ok(Box::new(Create { ns, options, view }))
     },

@@ -27,10 +27,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(other) => return Err(idl::wrong_type("distinct", "key", other, "string")),
             None => return Err(idl::missing("distinct", "key")),
         };
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let context = shared.query_context(collation.clone());
         let matcher = match request.get("query") {
             None | Some(View::Null | View::Undefined) => Matcher::all(),

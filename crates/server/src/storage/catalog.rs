@@ -76,8 +76,9 @@ impl Catalog {
                 let table = stored.get_i64("capped").ok().map(|table| TableId(table as u32));
                 let capped = table.and_then(|table| Capped::from_options(&options, table));
                 let validator = Validator::from_options(&options).ok().flatten();
+                let collation = collation_of(&options).ok().flatten();
                 let collection = Collection::new(ns, uuid, options, records, indexes, last);
-                Some(collection.with_capped(capped).with_validator(validator))
+                Some(collection.with_capped(capped).with_validator(validator).with_collation(collation))
             }) {
                 self.collections.write().insert(collection.ns.clone(), Arc::new(collection));
             } else {
@@ -145,9 +146,10 @@ impl Catalog {
         let id_index = index_from(spec, self.engine.allocate_table())?;
         let records = self.engine.allocate_table();
         let capped = Capped::from_options(&options, self.engine.allocate_table());
-        let validator = Validator::from_options(&options)?;
+        let (validator, collation) = (Validator::from_options(&options)?, collation_of(&options)?);
         let collection = Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0);
-        let collection = Arc::new(collection.with_capped(capped).with_validator(validator));
+        let collection = collection.with_capped(capped).with_validator(validator).with_collation(collation);
+        let collection = Arc::new(collection);
         self.store(&collection);
         collections.insert(ns.clone(), Arc::clone(&collection));
         Ok(collection)
@@ -340,6 +342,11 @@ impl Catalog {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The collation in a collection's options.
+fn collation_of(options: &Document) -> Result<Option<Collation>> {
+    options.get_document("collation").map_or(Ok(None), Collation::parse)
 }
 
 fn load_index(stored: &Bson) -> Option<Arc<Index>> {

@@ -34,10 +34,6 @@ pub const SPEC: CommandSpec = CommandSpec {
     doc: "runs a pipeline over a collection, or over what the server knows of itself; with $out or $merge it \
           does not end when its client goes away",
     parse: |request, shared| {
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
         if request.get("let").is_some() && !shared.profile.let_in_commands {
             return fail(9, "unrecognized field 'let'");
         }
@@ -45,7 +41,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             let command = View::from(request.document()).to_bson()?.as_document().cloned().unwrap_or_default();
             return explain::read(request, shared, command, explain::Verbosity::QueryPlanner);
         }
-        parse(request, shared, collation)
+        parse(request, shared)
     },
     snapshot_reads: true,
     ..CommandSpec::READ
@@ -68,7 +64,7 @@ const FIELDS: &[&str] = &[
     "isMapReduceCommand",
 ];
 
-fn parse(request: &Request, shared: &Arc<Shared>, mut collation: Option<Collation>) -> Result<Box<dyn Invocation>> {
+fn parse(request: &Request, shared: &Arc<Shared>) -> Result<Box<dyn Invocation>> {
     let database = request.database()?.to_owned();
     let collection = match request.get("aggregate") {
         Some(View::String(_)) => Some(idl::collection(request)?.coll),
@@ -99,6 +95,7 @@ fn parse(request: &Request, shared: &Arc<Shared>, mut collation: Option<Collatio
     let ns = Namespace::new(&database, name);
     // A pipeline on a view is one on its collection, with the view's stages in front.
     let mut reads = ns.clone();
+    let mut collation = idl::collation(request.get("collation"), shared, &ns)?;
     let mut collection = collection;
     if let Some(resolved) = views::resolve(&shared.catalog, &ns)? {
         stages.splice(..0, resolved.pipeline);

@@ -17,8 +17,8 @@ use crate::query::{Matcher, Sort};
 use crate::server::Shared;
 use crate::stages::locks::{Access, enter};
 use crate::stats::number;
+use crate::value::View;
 use crate::value::view::to_raw;
-use crate::value::{Collation, View};
 use query::Query;
 
 /// `{explain: {find | aggregate | count | distinct | update | delete | findAndModify: …}, verbosity}`.
@@ -108,7 +108,7 @@ impl Invocation for Explain {
 impl Explain {
     async fn explained(&self, run: &Run<'_>) -> Result<Reply, Failed> {
         let shared = run.shared();
-        let collation = self.query.collation.as_ref().map(Collation::parse).transpose()?.flatten();
+        let collation = idl::collation(self.query.collation.as_ref().map(View::from), shared, &self.ns)?;
         let mut context = shared.query_context(collation.clone());
         if let Some(variables) = &self.query.variables {
             context.bind_all(variables)?;

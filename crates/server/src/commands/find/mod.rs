@@ -26,7 +26,7 @@ use crate::storage::Direction;
 use crate::storage::collection::Collection;
 use crate::tail::Tail;
 use crate::value::view::to_raw;
-use crate::value::{Collation, DocView, View, key_string, text};
+use crate::value::{DocView, View, key_string, text};
 use source::{FindSource, Records};
 
 /// `{find: collection, filter, sort, projection, skip, limit, batchSize, …}`.
@@ -37,10 +37,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         check_fields(request, shared.profile)?;
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let mut context = shared.query_context(collation.clone());
         if let Some(variables) = object(request, "let")? {
             context.bind_all(&variables.to_document()?)?;
