@@ -248,7 +248,7 @@ fn waits(service: &Service, listener: &Listener) -> Waits {
                 (Ok(fewest), Ok(most), Ok(series)) => Waits {
                     executions: match (fewest, most) {
                         (Some(fewest), Some(most)) => {
-                            Amount::range(fewest, most, "jitter makes a limit on time inexact (facts D2)")
+                            Amount::range(fewest, most, "jitter makes a limit on time inexact")
                         }
                         _ => Amount::unbounded("the back-off has no limit on retries"),
                     },
@@ -393,7 +393,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     if hands_over && outlives && !executions.is_unbounded() {
         executions = Amount::unbounded(
             "the time between polls exceeds max.poll.interval.ms: the partition moves, the offset is not committed, and the \
-             record comes back (facts Y2)",
+             record comes back",
         );
         overlapping = executions.clone();
         stalled_sends = None;
@@ -404,7 +404,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         overlapping = Amount::range(
             1.min(most),
             most,
-            "one at a time where the stalled place checks for interrupts, all where it does not (facts Y4)",
+            "one at a time where the stalled place checks for interrupts, all where it does not",
         );
     }
     let sends = sends(client, listener, &executions, &sends_per_command, stalled_sends);
@@ -433,8 +433,7 @@ fn waited_out(stall_ms: u64, listener: &Listener) -> [Amount; 3] {
         Some(allowed_ms) if listener.kind != ListenerKind::Sink => stall_ms / allowed_ms.max(1),
         _ => 0,
     };
-    let why =
-        "one more with each max.poll.interval.ms that passes, where another consumer takes the partition (facts D6)";
+    let why = "one more with each max.poll.interval.ms that passes, where another consumer takes the partition";
     let executions = Amount::range(1, hand_overs.saturating_add(1), why);
     [executions.clone(), executions.clone(), executions]
 }
@@ -569,7 +568,7 @@ fn sends(
                     stalled.least().unwrap_or(0),
                     times.saturating_mul(most),
                     format!(
-                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers (facts F7)"
+                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers"
                     ),
                 ),
                 _ => stalled,
@@ -728,6 +727,7 @@ mod tests {
                 timeout_ms: None,
                 resends,
                 max_time_ms: None,
+                has_jitter: false,
                 resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,

@@ -3,6 +3,7 @@
 
 use std::fmt::Write as _;
 use std::fs;
+use std::io::Write as _;
 use std::path::Path;
 
 use backfire_check::{Amount, Request, check};
@@ -117,7 +118,7 @@ fn within(limit_ms: u64, limit_kib: u64) {
     if let (Some((before_ms, _)), Some((after_ms, peak_kib))) = (before, after) {
         let took_ms = after_ms - before_ms;
         assert!(took_ms <= limit_ms && peak_kib <= limit_kib, "{took_ms} ms, {peak_kib} KiB");
-        eprintln!("{took_ms} ms of processor time, {peak_kib} KiB at most");
+        let _ = writeln!(std::io::stderr(), "{took_ms} ms of processor time, {peak_kib} KiB at most");
     }
 }
 

@@ -553,3 +553,44 @@ fn a_connection_string_in_code_is_never_shown_with_its_password() {
     let shown = backfire_check::output::text::report(&report);
     assert!(shown.contains("A.java:1") && !shown.contains("s3cret"), "{shown}");
 }
+
+#[test]
+fn a_set_up_as_it_is_often_written_in_kotlin() {
+    let text = "class KafkaConfig(private val properties: ConsumerSettings) {
+            @Bean fun kafkaErrorHandler(): CommonErrorHandler {
+                val recoverer = { record: ConsumerRecord<*, *>, exception: Exception -> log.error(\"failed {}\", record, exception) }
+                val backOff = FixedBackOff(properties.retry.intervalMillis, properties.retry.maxAttempts)
+                return DefaultErrorHandler(recoverer, backOff).apply { setAckAfterHandle(true) } }
+            @Bean fun orders(kafka: KafkaProperties): ConsumerFactory<String, Order> {
+                val map = kafka.buildConsumerProperties().toMutableMap().apply { put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 12) }
+                return DefaultKafkaConsumerFactory(map, StringDeserializer(), JsonDeserializer(Order::class.java)) }
+            @Bean fun orderFactory(orders: ConsumerFactory<String, Order>, kafkaErrorHandler: CommonErrorHandler) =
+                ConcurrentKafkaListenerContainerFactory<String, Order>().apply {
+                    consumerFactory = orders
+                    setCommonErrorHandler(kafkaErrorHandler)
+                    setConcurrency(properties.listener.concurrency) } }
+         @ConfigurationProperties(prefix = \"settings\") data class ConsumerSettings(val retry: Retry, val listener: Listener = Listener()) {
+            data class Retry(val intervalMillis: Long = 1000, val maxAttempts: Long = 2)
+            data class Listener(val concurrency: Int = 3) }
+         @Repository class Orders(private val inner: OrderRepository) { fun place(order: Order) { inner.save(order) } }
+         interface OrderRepository : MongoRepository<Order, String>
+         data class Order(@Id val id: String)
+         class OrderListener(private val orders: Orders) {
+            @KafkaListener(topics = [\"o\"], containerFactory = \"orderFactory\") fun on(order: Order, ack: Acknowledgment) {
+                orders.place(order); ack.acknowledge() } }
+         == application.yml
+         spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=1000
+         spring.kafka.consumer.properties.max.poll.interval.ms: 70000
+         settings.retry.max-attempts: 4
+         ";
+    let names = [
+        "listener",
+        "retries",
+        "after the retries",
+        "write",
+        "max.poll.records",
+        "max.poll.interval.ms",
+        "concurrency",
+    ];
+    insta::assert_snapshot!("kotlin_set_up", rows(&run(text), &names));
+}

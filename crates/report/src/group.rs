@@ -151,8 +151,9 @@ impl<'a> Grouper<'a> {
                 }
             }
             ClientEvent::BackOff { execution, .. }
-            | ClientEvent::DeadLetter { execution }
-            | ClientEvent::RecoveryFailed { execution, .. } => {
+            | ClientEvent::BackOffRestarted { execution }
+            | ClientEvent::RecoveryFailed { execution, .. }
+            | ClientEvent::DeadLetter { execution } => {
                 if let Some(run) = self.newest.get(execution).copied() {
                     self.runs[run].events.push(at);
                 }

@@ -5,12 +5,26 @@ use std::path::Path;
 use backfire_check::baseline::Baseline;
 use backfire_check::{Level, Report, Request, output, rules};
 
+use serde_json::{Value, json};
+
 use crate::cli::{Check, CheckFormat, FailOn};
 use crate::exit::Exit;
 use crate::out;
 
 /// Checks, or explains a rule.
 pub fn run(arguments: &Check) -> Exit {
+    if arguments.rules && arguments.format == CheckFormat::Json {
+        let all: Vec<_> = rules::RULES
+            .iter()
+            .map(
+                |rule| json!({ "id": rule.id, "name": rule.name, "level": rule.level.name(), "summary": rule.summary }),
+            )
+            .collect();
+        return out::print(&format!("{:#}\n", Value::from(all))).err().unwrap_or(Exit::Fine);
+    }
+    if (arguments.rules || arguments.explain.is_some()) && arguments.format != CheckFormat::Text {
+        return Exit::could_not_run("--rules has the formats text and json, and --explain is Markdown");
+    }
     if arguments.rules {
         let width = rules::RULES.iter().map(|rule| rule.name.len()).max().unwrap_or(0);
         let lines = rules::RULES.iter().map(|rule| {

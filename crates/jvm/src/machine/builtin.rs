@@ -115,7 +115,12 @@ impl<'s> Machine<'s> {
         if class == "KafkaProperties" && call.name.starts_with("build") {
             // The map of what Boot reads: a base that the caller knows.
             let base = self.make(Ty::library("BootProperties"), Origin::Part, call.at, Vec::new());
-            return Val::Obj(base);
+            let base = ArgVal { name: None, val: Val::Obj(base), site: call.at };
+            return Val::Obj(self.make(Ty::library("HashMap"), Origin::New, call.at, vec![base]));
+        }
+        if self.is_map(id) && matches!((call.name, call.args.len()), ("toMutableMap" | "toMap" | "copyOf", 0)) {
+            let base = ArgVal { name: None, val: target, site: call.at };
+            return Val::Obj(self.make(Ty::library("HashMap"), Origin::New, call.at, vec![base]));
         }
         if call.args.is_empty()
             && let Some(property) = getter_property(call.name)
@@ -429,7 +434,7 @@ impl<'s> Machine<'s> {
                 let values = call.args.iter().map(|arg| self.value(&arg.val, arg.site)).collect();
                 Val::Known(compute(op, values))
             }
-            ("error" | "TODO", _) => {
+            ("error", _) => {
                 self.flow = Flow::Thrown;
                 Val::Void
             }

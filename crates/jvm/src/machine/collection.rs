@@ -96,7 +96,7 @@ impl<'s> Machine<'s> {
         name.is_some_and(|name| matches!(kind(name), Some("List" | "Set")) || name == "Arrays" || name == "Collections")
     }
 
-    fn is_map(&self, id: ObjId) -> bool {
+    pub(crate) fn is_map(&self, id: ObjId) -> bool {
         let name = self.obj(id, |obj| obj.ty.lib());
         name.is_some_and(|name| kind(name) == Some("Map") || name == "Properties")
     }

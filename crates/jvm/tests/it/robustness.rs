@@ -172,3 +172,94 @@ fn a_call_graph_that_branches_everywhere_reaches_a_limit() {
     assert!(analysis.listeners[0].cut);
     assert!(analysis.problems.iter().any(|problem| problem.message.contains("too many calls")));
 }
+
+#[test]
+fn syntax_of_today_is_read_without_a_problem() {
+    let java = r#"
+        package a; import java.util.*;
+        sealed interface Shape permits Circle, Square { }
+        record Circle(double r) implements Shape { Circle { if (r < 0) throw new IllegalArgumentException("x"); } }
+        record Square(double a) implements Shape { static <T extends Comparable<? super T>> T max(List<? extends T> l) { return null; } }
+        enum Kind { A { int f() { return 1; } }, B; int f() { return 0; } }
+        @interface Own { String[] value() default {}; Class<? extends Throwable>[] on() default { Exception.class }; }
+        class L {
+            MongoTemplate template;
+            @Own({"a", "b"}) @KafkaListener(topics = "t")
+            public void on(@Payload Order order, @Header(name = "k", required = false) String key) throws Exception {
+                String text = """
+                    { "a": "%s" }
+                    """.formatted(key);
+                double area = switch (shape(order)) {
+                    case Circle(double r) when r > 1 -> { yield r * r; }
+                    case Circle(var r) -> r;
+                    case Square s -> s.a();
+                    default -> 0;
+                };
+                if (shape(order) instanceof Circle(double r) && r > 0) { log(r); }
+                Map<String, List<int[]>> m = new HashMap<>() {{ put("a", List.of(new int[] {1, 2})); }};
+                try (var in = open(); var out = open()) { in.read(); } catch (IllegalStateException | IllegalArgumentException e) { }
+                list.forEach((a, _) -> { });
+                outer: for (int i = 0, n = 3; i < n; i++) { continue outer; }
+                Function<Integer, Integer> f = (final var x) -> x + 1;
+                Supplier<L> s = L::new; int[][] grid = new int[3][]; char c = 'ü'; long n = 0xFF_FFL; var neg = -1 >>> 2;
+                synchronized (this) { template.save(order); }
+                assert area > 0 : "positive";
+            }
+            Shape shape(Order order) { return new Circle(1); }
+            static { System.out.println(); }
+        }
+    "#;
+    let kotlin = r#"
+        @file:Suppress("x")
+        package a
+        import java.util.*
+        import kotlin.time.Duration.Companion.seconds as secs
+        typealias Handler = suspend (String) -> Unit
+        sealed interface Shape { data class Circle(val r: Double) : Shape; data object None : Shape }
+        @JvmInline value class Id(val raw: String)
+        enum class Kind(val n: Int) { A(1) { override fun f() = 1 }, B(2); open fun f() = n }
+        inline fun <reified T : Any, R> T.with(noinline block: (T) -> R): R where R : Comparable<R> = block(this)
+        operator fun Id.plus(other: Id) = Id(raw + other.raw)
+        class L<in T>(private val template: MongoTemplate, val x: Int = 3) : Base(x), Other by lazyOther {
+            private val cache by lazy { mutableMapOf<String, Int?>() }
+            lateinit var late: String
+            var prop: Int = 0
+                get() = field + 1
+                private set(value) { field = value }
+            init { require(x > 0) { "x is $x and ${x + 1}" } }
+            constructor(template: MongoTemplate) : this(template, 1)
+            @KafkaListener(topics = ["t", "u"], properties = ["a=b"])
+            suspend fun on(@Payload order: Order?, vararg more: String) {
+                val (a, _) = Pair(1, 2)
+                val area = when (val s = shape()) {
+                    is Shape.Circle -> s.r * 2
+                    Shape.None, null -> 0.0
+                    else -> return
+                }
+                val text = """raw $a ${"nested ${a}"} """.trimIndent()
+                list.filter { it.first != null && it.second in 1..10 }.map { (k, v) -> k to v!! }.forEach(::println)
+                val n = order?.items?.firstOrNull { it?.id?.let { id -> id.isNotEmpty() } ?: false } ?: return@on
+                try { template.save(order!!) } catch (e: DuplicateKeyException) { log.info("x") } finally { done() }
+                loop@ for (i in 0 until 3 step 2) { if (i == 1) continue@loop else break@loop }
+                val anonymous = object : Runnable { override fun run() = Unit }
+                do { val y = x as? Int } while (y != null)
+                val fn = fun(x: Int): Int { return x }
+                prop += if (a > 1) 1 else 2
+                val bits = 0xFF and 0b11 shl 2; val c = 'c'; val u = 3u
+            }
+            companion object : KLogging() { const val MAX = 1_000L; @JvmStatic fun of() = L<String>(t) }
+        }
+    "#;
+    let order = "package a; class Order { String id; }";
+    for (path, text) in [("L.java", java), ("L.kt", kotlin)] {
+        let files = [
+            SourceFile { path: path.into(), text: text.into() },
+            SourceFile { path: "Order.java".into(), text: order.into() },
+        ];
+        let analysis = Project::parse(&files).analyze();
+        let problems: Vec<_> =
+            analysis.problems.iter().map(|it| format!("{}:{} {}", path, it.span.line, it.message)).collect();
+        assert_eq!(problems, [""; 0]);
+        assert_eq!(analysis.listeners[0].writes.len(), 1, "{path}");
+    }
+}

@@ -187,8 +187,11 @@ fn observe(recorder: &Recorder, consumer: ConsumerId, event: &ConsumerEvent<'_>)
                 recorder.committed(partition.partition, offset.unsigned_abs());
             }
         }
-        ConsumerEvent::Decided { record, wait_ms: Some(wait_ms), .. } => {
+        ConsumerEvent::Decided { record, wait_ms: Some(wait_ms), back_off_restarted, .. } => {
             let execution = recorder.executions_of(id(record));
+            if *back_off_restarted {
+                recorder.of_record(consumer, id(record), ClientEvent::BackOffRestarted { execution });
+            }
             recorder.of_record(consumer, id(record), ClientEvent::BackOff { execution, wait_ms: *wait_ms });
         }
         ConsumerEvent::Recovered { record, .. } => {

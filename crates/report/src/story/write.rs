@@ -414,6 +414,9 @@ impl<'a> Teller<'a> {
                 self.story.fate = Fate::Failed;
                 line(if is_told { format!("fails: {}", clean(error)) } else { String::new() }, *execution)
             }
+            ClientEvent::BackOffRestarted { execution } => {
+                line("met another error than before: the back-off starts over".to_owned(), *execution)
+            }
             ClientEvent::BackOff { execution, wait_ms } => {
                 if let Some(story) = self.execution(execution) {
                     story.back_off = Some((at_ms, *wait_ms));

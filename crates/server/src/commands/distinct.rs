@@ -6,7 +6,7 @@ use backfire_model::Namespace;
 use bson::RawBson;
 use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
-use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
 use crate::error::CommandError;
 use crate::net::request::raw;
 use crate::plan::{Hint, Scan};
@@ -66,6 +66,9 @@ impl Invocation for Distinct {
         Box::pin(async move {
             let op = run.op;
             op.view().ns = self.ns.to_string();
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::distinct(run, &self.ns.coll, &self.key).await;
+            }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let mut values = Values::new(&self.key, self.collation.clone())?;
             if let Some(collection) = op.shared.catalog.get(&self.ns) {

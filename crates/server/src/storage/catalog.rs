@@ -36,12 +36,13 @@ const BUILT_IN: [(&str, &str); 4] =
 pub struct Catalog {
     engine: Arc<dyn Engine>,
     collections: RwLock<BTreeMap<Namespace, Arc<Collection>>>,
+    views: RwLock<BTreeMap<Namespace, crate::views::View>>,
 }
 
 impl Catalog {
     /// Reads the catalog from the engine, and adds what every server has.
     pub fn new(engine: Arc<dyn Engine>, rng: &mut impl Rng) -> Self {
-        let catalog = Self { engine, collections: RwLock::default() };
+        let catalog = Self { engine, collections: RwLock::default(), views: RwLock::default() };
         catalog.load();
         for (db, coll) in BUILT_IN {
             let uuid = uuid::Builder::from_random_bytes(rng.random()).into_uuid();
@@ -59,6 +60,13 @@ impl Catalog {
         for (key, value) in entries {
             let stored = Document::from_reader(&*value).ok();
             let ns = std::str::from_utf8(&key).ok().and_then(Namespace::parse);
+            let view = ns.as_ref().zip(stored.as_ref()).and_then(|(ns, stored)| {
+                crate::views::View::from_options(ns, stored.get_document("view").ok()?).ok().flatten()
+            });
+            if let Some(view) = view {
+                self.views.write().insert(view.ns.clone(), view);
+                continue;
+            }
             if let Some(collection) = ns.zip(stored).and_then(|(ns, stored)| {
                 let records = TableId(stored.get_i64("records").ok()? as u32);
                 let uuid = Uuid::parse_str(stored.get_str("uuid").ok()?).ok()?;
@@ -123,6 +131,9 @@ impl Catalog {
     /// # Errors
     /// 48 when it exists.
     pub fn create(&self, ns: &Namespace, options: Document, uuid: Uuid) -> Result<Arc<Collection>> {
+        if self.views.read().contains_key(ns) {
+            return Err(crate::views::refused(ns));
+        }
         let mut collections = self.collections.write();
         if collections.contains_key(ns) {
             return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
@@ -154,6 +165,66 @@ impl Catalog {
             Err(error) if error.code == 48 => self.get(ns).ok_or(error),
             other => other,
         }
+    }
+
+    /// The view called `ns`.
+    pub fn view(&self, ns: &Namespace) -> Option<crate::views::View> {
+        self.views.read().get(ns).cloned()
+    }
+
+    /// Whether `ns` is a view.
+    pub fn is_view(&self, ns: &Namespace) -> bool {
+        self.views.read().contains_key(ns)
+    }
+
+    /// The views of a database, by name.
+    pub fn views_of(&self, db: &str) -> Vec<crate::views::View> {
+        self.views.read().values().filter(|view| view.ns.db == db).cloned().collect()
+    }
+
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// 48 when there is something of that name.
+    pub fn create_view(&self, view: crate::views::View) -> Result<()> {
+        let (collections, mut views) = (self.collections.read(), self.views.write());
+        if collections.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("Collection already exists. NS: {}", view.ns)));
+        }
+        if views.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("A view already exists. NS: {}", view.ns)));
+        }
+        self.write(&view.ns, doc! { "view": view.options() }.to_vec().ok());
+        views.insert(view.ns.clone(), view);
+        Ok(())
+    }
+
+    /// Removes a view; says whether there was one.
+    pub fn drop_view(&self, ns: &Namespace) -> bool {
+        let there = self.views.write().remove(ns).is_some();
+        if there {
+            self.write(ns, None);
+        }
+        there
+    }
+
+    /// Gives a collection another name. What has that name goes.
+    ///
+    /// # Errors
+    /// 26 when there is no such collection.
+    pub fn rename(&self, from: &Namespace, to: &Namespace) -> Result<Arc<Collection>> {
+        let Some(old) = self.get(from) else {
+            return Err(CommandError::new(26, format!("Source collection {from} does not exist")));
+        };
+        self.drop(to);
+        let renamed = Arc::new(old.renamed(to.clone()));
+        let mut collections = self.collections.write();
+        collections.remove(from);
+        collections.insert(to.clone(), Arc::clone(&renamed));
+        drop(collections);
+        self.write(from, None);
+        self.store(&renamed);
+        Ok(renamed)
     }
 
     /// Removes a collection and its data; returns what was removed.
@@ -256,7 +327,8 @@ impl Catalog {
 
     /// The names of all databases that have a collection.
     pub fn databases(&self) -> BTreeSet<String> {
-        self.collections.read().keys().map(|ns| ns.db.clone()).collect()
+        let views: BTreeSet<_> = self.views.read().keys().map(|ns| ns.db.clone()).collect();
+        self.collections.read().keys().map(|ns| ns.db.clone()).chain(views).collect()
     }
 
     /// How many collections there are.

@@ -204,6 +204,20 @@ impl Collection {
         *self.validator.write() = validator.map(Arc::new);
     }
 
+    /// The same collection under another name.
+    pub fn renamed(&self, ns: Namespace) -> Self {
+        Self {
+            ns,
+            uuid: self.uuid,
+            options: RwLock::new(self.options.read().clone()),
+            records: self.records,
+            capped: self.capped,
+            validator: RwLock::new(self.validator()),
+            next_record: AtomicU64::new(self.next_record.load(Ordering::Relaxed)),
+            indexes: RwLock::new(self.indexes()),
+        }
+    }
+
     /// Its indexes, `_id` first.
     pub fn indexes(&self) -> Arc<Vec<Arc<Index>>> {
         Arc::clone(&self.indexes.read())

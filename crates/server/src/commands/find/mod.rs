@@ -10,7 +10,7 @@ use bson::Document;
 use bson::raw::RawArrayBuf;
 
 use super::batch::{self, Shape};
-use super::{CommandSpec, Invocation, Run, Running, idl};
+use super::{CommandSpec, Invocation, Run, Running, idl, on_view};
 use crate::counters::bump;
 use crate::cursors::Tails;
 use crate::error::{CommandError, Result};
@@ -207,6 +207,9 @@ impl Invocation for Find {
         Box::pin(async move {
             let op = run.op;
             bump(&op.shared.counters.ops.query);
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::find(run, &self.ns.coll).await;
+            }
             op.view().ns = self.ns.to_string();
             let inside = enter(op, &self.ns, Access::Read).await?;
             let executor = |error: CommandError| error.caused_by("Executor error during find command");
