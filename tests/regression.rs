@@ -8,8 +8,9 @@ use std::time::Duration;
 use backfire_driver::events::{CommandEvent, Event};
 use backfire_model::event::{ServerEvent, What};
 use backfire_model::run::Run;
-use backfire_model::scenario::Scenario;
-use backfire_rehearsal::{Options, RehearsalError, Transport, rehearse};
+use backfire_model::predict::Stall;
+use backfire_model::scenario::{Scenario, Window};
+use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::timeline;
 use backfire_server::failpoints::Mode;
 use backfire_server::failpoints::table::FAIL_COMMAND;
@@ -594,4 +595,22 @@ async fn the_control_client_is_not_recorded() {
     names.dedup();
     assert!(names.iter().all(|(name, _)| *name == Some("store-inventory")), "{names:?}");
     assert!(names.iter().all(|(_, command)| *command != "aggregate"), "{names:?}");
+}
+
+/// R28, https://github.com/mongodb/specifications/issues/842: a resend is not immediate. It waits for server selection, and is
+/// sent as soon as there is a primary again, at the latest after `serverSelectionTimeoutMS`.
+#[test]
+fn r28_a_resend_waits_until_there_is_a_primary() {
+    let mut scenario = Scenario::built_in("store-inventory").expect("built in");
+    scenario.stall = Stall::StepDown;
+    scenario.window = Window { from_ms: 0, for_ms: Some(25_000) };
+    let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
+    let outcome = &simulated.outcome;
+    assert_eq!((outcome.executions, outcome.written, outcome.documents), (1, 1, 2), "{outcome:#?}");
+    assert!((25_000..=30_000).contains(&outcome.slowest_record_ms), "{outcome:#?}");
+    // A primary that comes back too late: the first execution fails, and a later one writes.
+    scenario.window.for_ms = Some(45_000);
+    let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
+    let outcome = &simulated.outcome;
+    assert_eq!((outcome.executions, outcome.written, outcome.documents), (2, 1, 2), "{outcome:#?}");
 }
