@@ -96,12 +96,16 @@ const press = async (page, key) => {
   await settle(page);
 };
 
-for (const name of ["store-inventory", "retry-lab", "ticket-queue", "client-gone", "service", "writes"]) {
+for (const name of ["store-inventory", "retry-lab", "ticket-queue", "client-gone", "service", "poll-interval", "writes"]) {
   const json = report(name);
   for (const colorScheme of ["light", "dark"]) {
     const { page, trouble, close } = await open(name, { colorScheme });
     await check(`${name}, ${colorScheme}: accessibility`, () => accessible(page));
     if (colorScheme === "light") {
+      if (name === "poll-interval") {
+        const marks = (await page.getAttribute(".lost", "d")).split("M").length - 1;
+        await check(`${name}: lost partitions`, () => assert.equal(marks, json.group.losses));
+      }
       await check(`${name}: numbers`, () => numbers(page, json));
       if (json.writes_total === 1) await check(`${name}: rows`, () => rows(page, json));
     }
@@ -124,6 +128,7 @@ await check("keys of a single write", async () => {
   assert.equal((await active(page)).name, "execution 1", "left goes to the execution");
   await press(page, "End");
   assert.match((await active(page)).name, /^resend of copy 4/);
+  await accessible(page);
   await press(page, "+");
   assert.match(await page.textContent("#range"), / s to .* s/);
   await press(page, "Shift+ArrowRight");

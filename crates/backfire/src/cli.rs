@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use backfire_model::connection_string::Host;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// How many copies of one write is your database running?
 ///
-/// Exit codes: 0 as predicted, 1 a difference, 2 could not run.
+/// Exit codes: 0 as predicted, nothing found, or done; 1 a difference or a finding; 2 could not run.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
@@ -46,6 +47,7 @@ Examples:
   backfire check . --profile prod --set MONGO_URI=mongodb://db/
   backfire check --explain BF002             what a finding means
   backfire check . --format sarif > backfire.sarif
+  backfire check --scenario > mine.toml; backfire simulate --scenario-file mine.toml
   backfire check . --write-baseline known.json; backfire check . --baseline known.json";
 
 const REHEARSE_EXAMPLES: &str = "\
@@ -80,6 +82,7 @@ const SERVE_EXAMPLES: &str = "\
 Examples:
   backfire serve                      on 127.0.0.1:27017, behaving like 7.0
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
+  backfire serve --bind 0.0.0.0 --allow-remote --advertise lab.example.com     for other machines
   mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
 
 /// Arguments of `check`.
@@ -118,10 +121,14 @@ pub struct Check {
     /// Write the present findings down as known.
     #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
     pub write_baseline: Option<PathBuf>,
+    /// Print the scenario of a listener, to be rehearsed or simulated: `backfire simulate --scenario-file FILE`. Where there
+    /// are several listeners, its name says which.
+    #[arg(long, value_name = "LISTENER", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["write_baseline", "baseline", "format"])]
+    pub scenario: Option<String>,
     /// Print the page of a rule.
     #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "uri", "rules"])]
     pub explain: Option<String>,
-    /// List all rules.
+    /// List all rules, as text or JSON.
     #[arg(long, conflicts_with_all = ["paths", "uri"])]
     pub rules: bool,
 }
@@ -164,8 +171,8 @@ pub struct Rehearse {
     /// List the built-in scenarios.
     #[arg(long, conflicts_with = "print")]
     pub list: bool,
-    /// Print the file of a built-in scenario, to start from.
-    #[arg(long, value_name = "SCENARIO")]
+    /// Print the file of a built-in scenario, to start from. It is TOML whatever --format says.
+    #[arg(long, value_name = "SCENARIO", conflicts_with = "format")]
     pub print: Option<String>,
     /// Multiply every time of the scenario by this (0.1: ten times faster).
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
@@ -173,7 +180,7 @@ pub struct Rehearse {
     /// How to show the result on stdout.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Keep the event stream: one JSON object per line.
+    /// Keep the event stream: one JSON object per line, written as it happens. `-` is stdout; the result then goes to stderr.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
     /// Also render the run into this file. The name's ending says how: .html, .svg, .json, .perfetto.json or .otlp.json.
@@ -181,7 +188,7 @@ pub struct Rehearse {
     pub report: Option<PathBuf>,
     /// Run this shell command in the place of backfire's own client, with BACKFIRE_URI in its environment, and count what
     /// it does. Its output goes to stderr.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = shell_command)]
     pub app: Option<String>,
     /// With --app: count and stall the writes to this collection only (default: every collection).
     #[arg(long, value_name = "DB.COLLECTION", requires = "app", value_parser = namespace)]
@@ -306,9 +313,10 @@ pub struct Serve {
     /// Allow an address that other machines can reach. There is no authentication.
     #[arg(long)]
     pub allow_remote: bool,
-    /// The host name that clients are told to connect to, where it is not the address itself.
-    #[arg(long, value_name = "HOST")]
-    pub advertise: Option<String>,
+    /// The host name that clients are told to connect to, where it is not the address itself; with a port, where it is not
+    /// the port itself.
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    pub advertise: Option<Host>,
     /// The replica set's name.
     #[arg(long, value_name = "NAME", default_value = "rs0", conflicts_with = "standalone")]
     pub repl_set: String,
@@ -319,7 +327,7 @@ pub struct Serve {
     #[arg(long)]
     pub no_test_commands: bool,
     /// How many connections to take.
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = connections)]
     pub max_connections: usize,
 }
 
@@ -364,6 +372,22 @@ fn duration_ms(text: &str) -> Result<u64, String> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| "must be a whole number with a unit: 1500ms, 240s, 4m or 2h".to_owned())
+}
+
+fn shell_command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("there is no command in it".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn host(text: &str) -> Result<Host, String> {
+    text.parse::<Host>().map_err(|error| error.to_string())
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 or more: a server that takes none refuses everybody".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("must be a whole number, 1 or more".to_owned()),
+    }
 }
 
 fn report_path(text: &str) -> Result<PathBuf, String> {

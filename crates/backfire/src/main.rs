@@ -5,9 +5,11 @@
 
 mod cli;
 mod commands;
+mod events;
 mod exit;
 mod out;
 mod progress;
+mod scenario;
 
 use std::process::ExitCode;
 

@@ -20,8 +20,10 @@ pub mod prediction;
 pub mod report;
 pub mod request;
 pub mod rules;
+pub mod scenario;
 pub mod service;
 pub mod setting;
+pub mod situations;
 pub mod source;
 pub mod sources;
 pub mod spring;
@@ -147,6 +149,38 @@ fn merge(findings: &mut Vec<Finding>) {
         }
         findings.push(finding);
     }
+}
+
+/// The scenario of each listener of what is asked: service, listener, and the scenario or why there is none.
+///
+/// # Errors
+/// As those of [`check`].
+pub fn scenarios(request: &Request) -> Result<Vec<ListenerScenario>, Error> {
+    let tree = discover::discover(&request.paths, request.with_tests)?;
+    let services = understand::services(&tree, request)?;
+    let of = |service: &service::Service| {
+        let one = |listener: &service::Listener| ListenerScenario {
+            service: service.name.clone(),
+            listener: listener.name.clone(),
+            prediction: prediction::predict(service, listener),
+            scenario: scenario::of_listener(service, listener),
+        };
+        service.listeners.iter().map(one).collect::<Vec<_>>()
+    };
+    Ok(services.iter().flat_map(of).collect())
+}
+
+/// What to rehearse or simulate for a listener.
+#[derive(Debug, Clone)]
+pub struct ListenerScenario {
+    /// Its service.
+    pub service: String,
+    /// Its name.
+    pub listener: String,
+    /// What is predicted for it.
+    pub prediction: Prediction,
+    /// What measures that, or why nothing does.
+    pub scenario: Result<backfire_model::scenario::Scenario, String>,
 }
 
 /// Masks, sorts, and leaves out what is ignored or known.

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use crate::build::Version;
 use crate::service::{Client, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
 use crate::setting::{counted, shown_ms};
+use crate::situations::{self, Situation};
 
 /// More waits than this are not added up.
 const WAITS_MAX: usize = 10_000;
@@ -119,7 +120,7 @@ impl Amount {
         }
     }
 
-    fn times(self, other: &Self) -> Self {
+    pub(crate) fn times(self, other: &Self) -> Self {
         self.with(other, u64::saturating_mul)
     }
 
@@ -212,6 +213,8 @@ pub struct Prediction {
     pub exact_budget: Budget,
     /// How many records per poll fit the exact rule; `None`: none, or it cannot be said.
     pub largest_poll_records: Option<u64>,
+    /// What becomes of a record in other situations than this stall.
+    pub situations: Vec<Situation>,
 }
 
 /// The waits between executions.
@@ -248,7 +251,7 @@ fn waits(service: &Service, listener: &Listener) -> Waits {
                 (Ok(fewest), Ok(most), Ok(series)) => Waits {
                     executions: match (fewest, most) {
                         (Some(fewest), Some(most)) => {
-                            Amount::range(fewest, most, "jitter makes a limit on time inexact (facts D2)")
+                            Amount::range(fewest, most, "jitter makes a limit on time inexact")
                         }
                         _ => Amount::unbounded("the back-off has no limit on retries"),
                     },
@@ -306,7 +309,7 @@ fn command_ms(client: &Client, sends: &Amount, write: Option<&Write>, stall_ms: 
 }
 
 /// The write that decides: one whose failure gets to the error handler, and of those the one whose commands are sent most often.
-fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
+pub fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
     listener.writes.iter().max_by_key(|write| {
         let inner = layers(listener, Some(write)).0.most().unwrap_or(u64::MAX);
         let sends = sends_of_command(client, Some(write)).most().unwrap_or(u64::MAX);
@@ -396,7 +399,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     if hands_over && outlives && !executions.is_unbounded() {
         executions = Amount::unbounded(
             "the time between polls exceeds max.poll.interval.ms: the partition moves, the offset is not committed, and the \
-             record comes back (facts Y2)",
+             record comes back",
         );
         overlapping = executions.clone();
         stalled_sends = None;
@@ -407,13 +410,13 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         overlapping = Amount::range(
             1.min(most),
             most,
-            "one at a time where the stalled place checks for interrupts, all where it does not (facts Y4)",
+            "one at a time where the stalled place checks for interrupts, all where it does not",
         );
     }
     let sends = sends(client, listener, &executions, &sends_per_command, stalled_sends);
     let consumers = Amount::Exact(service.consumers.value.unwrap_or(1))
         .times(&Amount::Exact(listener.concurrency.value.unwrap_or(1).max(1)));
-    Prediction {
+    let mut prediction = Prediction {
         listener: listener.name.clone(),
         stall_ms,
         execution_ms,
@@ -427,7 +430,10 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         largest_poll_records: largest_poll_records(listener, &exact_budget),
         safe_budget,
         exact_budget,
-    }
+        situations: Vec::new(),
+    };
+    prediction.situations = situations::of_prediction(service, &prediction);
+    prediction
 }
 
 /// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
@@ -438,8 +444,7 @@ fn waited_out(stall_ms: u64, listener: &Listener) -> [Amount; 3] {
         }
         _ => 0,
     };
-    let why =
-        "one more with each max.poll.interval.ms that passes, where another consumer takes the partition (facts D6)";
+    let why = "one more with each max.poll.interval.ms that passes, where another consumer takes the partition";
     let executions = Amount::range(1, hand_overs.saturating_add(1), why);
     [executions.clone(), executions.clone(), executions]
 }
@@ -574,7 +579,7 @@ fn sends(
                     stalled.least().unwrap_or(0),
                     times.saturating_mul(most),
                     format!(
-                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers (facts F7)"
+                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers"
                     ),
                 ),
                 _ => stalled,
@@ -740,6 +745,7 @@ mod tests {
                 timeout_ms: None,
                 resends,
                 max_time_ms: None,
+                has_jitter: false,
                 resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,

@@ -101,6 +101,11 @@ pub enum ClientEvent {
         /// The driver's exception class and text.
         error: String,
     },
+    /// The back-off starts over, because the error is of another class than the one before.
+    BackOffRestarted {
+        /// The run that failed.
+        execution: Execution,
+    },
     /// The error handler waits before the next execution.
     BackOff {
         /// The run that failed.

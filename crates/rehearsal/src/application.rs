@@ -101,7 +101,8 @@ pub async fn run(
     current: Arc<AtomicU32>,
 ) -> Result<(), String> {
     let reset_on_exception_change = write.scenario.retry.reset_on_exception_change;
-    let settings = RetrySettings { back_off, reset_on_exception_change, ..RetrySettings::default() };
+    let spring = write.scenario.retry.spring_framework;
+    let settings = RetrySettings { back_off, spring, reset_on_exception_change, ..RetrySettings::default() };
     let dead_letters = DeadLetters::new(Destination::default(), 1);
     let random: fn() -> f64 = no_random;
     let mut handler = ErrorHandler::new(settings, dead_letters, random).map_err(|error| error.to_string())?;
@@ -116,6 +117,9 @@ pub async fn run(
             }
             if let Some(event) = client_event(&event, running) {
                 recorder.record(What::Client(event));
+            }
+            if let HandlerEvent::Failed { execution, back_off_restarted: true, .. } = event {
+                recorder.record(What::Client(ClientEvent::BackOffRestarted { execution }));
             }
         }
     };

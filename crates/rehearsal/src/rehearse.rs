@@ -10,17 +10,17 @@ use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::predict::{Plan, Stall, Unpredictable, predict};
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, ScenarioError};
-use backfire_model::{Execution, Namespace};
+use backfire_model::Namespace;
 use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
-use crate::application::{self, OneWrite, THE_RECORD, Write};
+use crate::application::{self, OneWrite, Write};
 use crate::client_events::ClientEvents;
-use crate::documents::document;
 use crate::lab::Lab;
 use crate::recorder::{Recorder, Watcher};
 use crate::stall::Stalling;
+use crate::workload;
 
 /// How clients reach the lab server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,6 +64,9 @@ pub enum RehearsalError {
     /// The connection string cannot be used.
     #[error("{0}")]
     Uri(#[from] backfire_model::connection_string::Error),
+    /// The scenario's write is one that the server refuses, stall or not.
+    #[error("the write fails even without a stall: {0}")]
+    Write(DriverError),
     /// Setting up or counting failed.
     #[error("the lab server refused a set-up command: {0}")]
     Driver(#[from] DriverError),
@@ -76,6 +79,9 @@ pub enum RehearsalError {
     /// The program under test could not be started.
     #[error("cannot run '{0}': {1}")]
     App(String, std::io::Error),
+    /// The shell could not run the program under test.
+    #[error("cannot run '{0}': the shell ended with status {1} ({2}), and no write arrived")]
+    AppNotRun(String, i32, &'static str),
     /// It has something that a simulation has not.
     #[error("{0}; use 'backfire rehearse'")]
     NotSimulated(&'static str),
@@ -103,8 +109,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the server and sets it up as the scenario wants it. `counted`: the collection whose writes count.
-    pub(crate) async fn set(
+    /// Starts the server. `counted`: the collection whose writes count.
+    pub(crate) async fn start(
         scenario: &Scenario,
         options: &Options,
         counted: Option<String>,
@@ -126,26 +132,16 @@ impl Stage {
         let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
         let namespace = scenario.namespace();
         let stalling = Stalling::new(&plan, &namespace, uri.app_name(), by_name, None, &control, lab.server());
-        let stage =
-            Self { scenario: Arc::new(scenario.clone()), plan, stalling, lab, control, recorder, uri, namespace };
-        stage.set_up().await?;
-        Ok(stage)
+        Ok(Self { scenario: Arc::new(scenario.clone()), plan, stalling, lab, control, recorder, uri, namespace })
     }
 
     async fn admin(&self, command: Document) -> Result<Document, DriverError> {
         self.control.database("admin").run_command(command).await
     }
 
-    async fn set_up(&self) -> Result<(), DriverError> {
-        let collection = self.control.database(&self.namespace.db).collection(&self.namespace.coll);
-        let seed: Vec<_> =
-            self.scenario.workload.seed.iter().map(|table| document(table, THE_RECORD, Execution(0))).collect();
-        if seed.is_empty() {
-            // The collection exists before the first write, so that every write meets the same locks.
-            self.control.database(&self.namespace.db).create_collection(&self.namespace.coll).await?;
-        } else {
-            collection.insert_many(seed).await?;
-        }
+    /// Everything as the scenario wants it, the stall included.
+    pub(crate) async fn set_up(&self) -> Result<(), DriverError> {
+        workload::seed(&self.scenario, &self.control).await?;
         self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": self.plan.write_tickets as i64 })
             .await?;
         self.admin(doc! { "setParameter": 1, "labTicketWaitSliceMillis": self.plan.ticket_slice_ms as i64 }).await?;
@@ -206,7 +202,9 @@ pub(crate) fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionS
 /// When it could not be run; a run that differs from its prediction is no error.
 pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, RehearsalError> {
     predict(&scenario.plan(options.scale, false)?)?;
-    let stage = Stage::set(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
+    let stage = Stage::start(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
+    workload::try_write(&stage.scenario, &stage.control).await?;
+    stage.set_up().await?;
     let current = Arc::new(AtomicU32::new(0));
     let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
     let events = ClientEvents::new(sink);
@@ -235,7 +233,7 @@ impl Stage {
     fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
         let back_off = self.scenario.retry.back_off.scaled(scale);
         back_off
-            .validate(backfire_model::SpringVersion::V6_1)
+            .validate(self.scenario.retry.spring_framework)
             .map_err(|error| RehearsalError::Application(error.to_string()))?;
         Ok(back_off)
     }

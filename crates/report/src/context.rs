@@ -4,7 +4,9 @@ use backfire_model::counts::{Counts, Extras};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// More settings, findings or predictions than this are not taken in.
+use crate::text::grouped;
+
+/// Of settings, findings and predictions no more than this are taken in.
 pub const ROWS_MAX: usize = 1_000;
 
 /// What is known beside the events; every part may be missing.
@@ -37,6 +39,9 @@ pub struct Context {
     pub findings: Vec<Finding>,
     /// What the settings promise, per listener.
     pub predictions: Vec<Prediction>,
+    /// Which of these lists were cut when they were read, in words.
+    #[serde(skip)]
+    pub cut: Vec<String>,
 }
 
 /// The other numbers, predicted and measured.
@@ -135,21 +140,13 @@ pub enum ContextError {
     /// It has none of the keys that were looked for.
     #[error("none of the keys {0} is in it")]
     NothingOf(String),
-    /// A list is too long.
-    #[error("{count} {what}; at most {ROWS_MAX} are taken in")]
-    TooMany {
-        /// The list.
-        what: &'static str,
-        /// How many it has.
-        count: usize,
-    },
 }
 
 impl Context {
-    /// Reads it from JSON.
+    /// Reads it from JSON. Lists that are longer than [`ROWS_MAX`] are cut.
     ///
     /// # Errors
-    /// Text that is not JSON, a part of another form, or a list longer than [`ROWS_MAX`].
+    /// Text that is not JSON, or a part of another form.
     pub fn parse(json: &str) -> Result<Self, ContextError> {
         Self::parse_with(json, &[])
     }
@@ -159,7 +156,7 @@ impl Context {
     /// # Errors
     /// As [`Context::parse`], and JSON that has none of the keys.
     pub fn parse_with(json: &str, keys: &[&str]) -> Result<Self, ContextError> {
-        let context: Context = serde_json::from_str(json)?;
+        let mut context: Context = serde_json::from_str(json)?;
         if !keys.is_empty() {
             let value: Value = serde_json::from_str(json)?;
             if keys.iter().all(|key| value.get(key).is_none()) {
@@ -167,15 +164,18 @@ impl Context {
                 return Err(ContextError::NothingOf(keys.join(", ")));
             }
         }
-        let lists = [
-            ("settings", context.settings.len()),
-            ("findings", context.findings.len()),
-            ("predictions", context.predictions.len()),
+        let counts = [
+            ("settings", shorten(&mut context.settings)),
+            ("findings", shorten(&mut context.findings)),
+            ("predictions", shorten(&mut context.predictions)),
         ];
-        match lists.into_iter().find(|(_, count)| *count > ROWS_MAX) {
-            Some((what, count)) => Err(ContextError::TooMany { what, count }),
-            None => Ok(context),
-        }
+        let cut = counts.into_iter().filter(|(_, count)| *count > ROWS_MAX);
+        context.cut = cut
+            .map(|(what, count)| {
+                format!("The first {} of {} {what} are shown.", grouped(ROWS_MAX as u64), grouped(count as u64))
+            })
+            .collect();
+        Ok(context)
     }
 
     /// This context, and what `other` knows where this one knows nothing.
@@ -199,8 +199,21 @@ impl Context {
             settings: first(self.settings, other.settings),
             findings: first(self.findings, other.findings),
             predictions: first(self.predictions, other.predictions),
+            cut: {
+                let mut cut = self.cut;
+                cut.extend(other.cut);
+                cut.dedup();
+                cut
+            },
         }
     }
+}
+
+/// Cuts a list; returns how long it was.
+fn shorten<T>(list: &mut Vec<T>) -> usize {
+    let count = list.len();
+    list.truncate(ROWS_MAX);
+    count
 }
 
 /// A JSON value as text: a string is itself, and nothing is nothing.
@@ -299,6 +312,7 @@ mod tests {
         assert_eq!(error, "none of the keys 'findings', 'settings' is in it");
         assert!(Context::parse_with("{\"findings\": []}", &["findings", "settings"]).is_ok());
         let many = format!(r#"{{"findings": [{}]}}"#, vec!["{}"; ROWS_MAX + 1].join(","));
-        assert_eq!(Context::parse(&many).unwrap_err().to_string(), "1001 findings; at most 1000 are taken in");
+        let cut = Context::parse(&many).unwrap();
+        assert_eq!((cut.findings.len(), cut.cut), (1_000, vec!["The first 1,000 of 1,001 findings are shown.".into()]));
     }
 }

@@ -128,7 +128,12 @@ impl<'a> Grouper<'a> {
             return;
         }
         match event {
-            ClientEvent::Send { .. } => {}
+            // What happens between a consumer and its group is about no write.
+            ClientEvent::Send { .. }
+            | ClientEvent::Assigned { .. }
+            | ClientEvent::Revoked { .. }
+            | ClientEvent::Lost { .. }
+            | ClientEvent::CommitFailed { .. } => {}
             ClientEvent::ExecutionStarted { execution } => {
                 self.newest.insert(*execution, self.runs.len());
                 self.open.insert(self.runs.len());
@@ -146,6 +151,7 @@ impl<'a> Grouper<'a> {
                 }
             }
             ClientEvent::BackOff { execution, .. }
+            | ClientEvent::BackOffRestarted { execution }
             | ClientEvent::RecoveryFailed { execution, .. }
             | ClientEvent::DeadLetter { execution } => {
                 if let Some(run) = self.newest.get(execution).copied() {
@@ -157,11 +163,6 @@ impl<'a> Grouper<'a> {
                     self.runs[run].events.push(at);
                 }
             }
-            // These are about a consumer and no write.
-            ClientEvent::Assigned { .. }
-            | ClientEvent::Revoked { .. }
-            | ClientEvent::Lost { .. }
-            | ClientEvent::CommitFailed { .. } => {}
         }
     }
 

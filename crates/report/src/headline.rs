@@ -68,9 +68,25 @@ pub fn sentences(story: &Story) -> Vec<String> {
             capital(&times(more.deserted)),
         ));
     }
-    if story.measured.waiting_resends > 0 {
+    if story.group.losses > 0 {
         sentences.push(format!(
-            "When the application had finished, {} still waited for the session of {} original.",
+            "{} a consumer lost its partitions because it had not polled in time (max.poll.interval.ms): others ran the same \
+             records beside it.",
+            capital(&times(story.group.losses)),
+        ));
+    }
+    if story.group.commits_failed > 0 {
+        let they = if story.group.commits_failed == 1 { "A commit of offsets" } else { "Commits of offsets" };
+        sentences
+            .push(format!("{they} failed {}: what had been done was done again.", times(story.group.commits_failed)));
+    }
+    if story.measured.waiting_resends > 0 {
+        let when = match story.fates[Fate::UnderWay.number()] {
+            0 => "When the application had finished",
+            _ => "In the end",
+        };
+        sentences.push(format!(
+            "{when}, {} still waited for the session of {} original.",
             many(story.measured.waiting_resends, "resend"),
             if story.measured.waiting_resends == 1 { "its" } else { "their" },
         ));

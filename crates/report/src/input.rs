@@ -4,8 +4,10 @@ use std::io::BufRead;
 
 use backfire_model::event::Event;
 use backfire_model::run::Run;
+use backfire_model::simulated::Simulated;
 
 use crate::context::{BothExtras, Context};
+use crate::scenario;
 
 /// The latest time an event may have: a hundred years. Everything that is computed from times stays far from its limits.
 pub const AT_MS_MAX: u64 = 100 * 366 * 24 * 3_600_000;
@@ -36,6 +38,8 @@ pub struct Recording {
     pub skipped_lines: u64,
     /// The first of them: its number, and what is wrong with it.
     pub first_skipped: Option<(u64, String)>,
+    /// Events that happened and were not kept.
+    pub dropped_events: u64,
     /// What is known beside the events.
     pub context: Context,
 }
@@ -163,6 +167,17 @@ impl Recording {
         Self { events: run.events.clone(), context, ..Self::default() }
     }
 
+    /// The recording of a simulation, with its settings, and with its prediction where there is one.
+    pub fn from_simulated(simulated: &Simulated) -> Self {
+        let settings = scenario::context(&simulated.scenario, 1.0);
+        let namespace = Some(simulated.scenario.workload.namespace.clone());
+        let recording = match simulated.run() {
+            Some(run) => Self::from_run(&run),
+            None => Self { events: simulated.events.clone(), ..Self::default() },
+        };
+        Self { dropped_events: simulated.events_dropped, ..recording }.with(Context { namespace, ..settings })
+    }
+
     /// The recording with more known of it; what it knows already stays.
     #[must_use]
     pub fn with(self, context: Context) -> Self {
@@ -262,9 +277,9 @@ mod tests {
     #[test]
     fn time_never_runs_backwards() {
         let at = |at_ms| Event {
-            consumer: None,
             at_ms,
             record: None,
+            consumer: None,
             what: backfire_model::event::What::Client(backfire_model::event::ClientEvent::HungUp),
         };
         let recording = Recording { events: [5, 3, u64::MAX, 7].map(at).to_vec(), ..Recording::default() };

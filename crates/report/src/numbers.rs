@@ -6,10 +6,11 @@ use serde::Serialize;
 use crate::context::{Context, Finding, Prediction, Setting};
 use crate::headline;
 use crate::input::Recording;
+use crate::page;
 use crate::story::measured::{Measured, More};
 use crate::story::steps::{Level, Point};
 use crate::story::write::{SendKind, SendStory, ServerEnd, WriteStory};
-use crate::story::{SERIES, Story, predicted};
+use crate::story::{GroupCounts, SERIES, Story, predicted};
 
 /// The most points over time.
 pub const POINTS_MAX: usize = 1_000;
@@ -23,6 +24,7 @@ pub struct Numbers<'a> {
     tickets: Option<u64>,
     headline: String,
     sentences: Vec<String>,
+    notes: Vec<String>,
     duration_ms: u64,
     events: u64,
     skipped_lines: u64,
@@ -32,6 +34,7 @@ pub struct Numbers<'a> {
     extras: BothExtras,
     #[serde(flatten)]
     more: More,
+    group: GroupCounts,
     copies_of_one_write_max: u64,
     writes_total: u64,
     writes: Vec<WriteNumbers<'a>>,
@@ -105,6 +108,7 @@ pub fn numbers<'a>(recording: &'a Recording, story: &'a Story) -> Numbers<'a> {
         tickets: *tickets,
         headline: headline::headline(story),
         sentences: headline::sentences(story),
+        notes: page::notes(story, recording),
         duration_ms: story.duration_ms,
         events: recording.events.len() as u64,
         skipped_lines: recording.skipped_lines,
@@ -113,6 +117,7 @@ pub fn numbers<'a>(recording: &'a Recording, story: &'a Story) -> Numbers<'a> {
         differences: story.differences(recording),
         extras: BothExtras { predicted: predicted.map(|(_, extras)| extras), measured: story.measured.extras },
         more: story.more,
+        group: story.group,
         copies_of_one_write_max: story.copies_of_one_max,
         writes_total: story.writes_total,
         writes: story.writes.iter().map(write).collect(),

@@ -124,7 +124,13 @@ impl Spans {
                 name: &format!("execution {}", execution.number),
                 kind: INTERNAL,
                 times_ms: (execution.began_ms, to_ms),
-                attributes: vec![attribute("backfire.execution", u64::from(execution.number))],
+                attributes: [
+                    ("backfire.execution", Some(execution.number)),
+                    ("backfire.consumer", execution.consumer.map(|one| one.0)),
+                ]
+                .into_iter()
+                .filter_map(|(name, number)| Some(attribute(name, u64::from(number?))))
+                .collect(),
                 error: error.or(hung_up),
             };
             let span = self.span(span);

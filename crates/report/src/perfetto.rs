@@ -109,13 +109,19 @@ fn counters(trace: &mut Trace, story: &Story) {
 fn of_write(trace: &mut Trace, write: &WriteStory, pid: usize, ends_ms: u64) {
     for (at, execution) in write.executions.iter().enumerate() {
         let place = (pid, at + 1);
-        let name = format!("execution {}", execution.number);
+        let consumer = execution.consumer.map_or_else(String::new, |consumer| format!(", consumer {consumer}"));
+        let name = format!("execution {}{consumer}", execution.number);
         trace.name(pid, Some(place.1), &name, place.1);
         let to_ms = execution.ended_ms.or(execution.hung_up_ms).unwrap_or(ends_ms);
         let error = execution.error.as_deref().map(clean);
         trace.slice(place, &name, (execution.began_ms, to_ms), json!({ "error": error }));
         if let Some((from_ms, wait_ms)) = execution.back_off.filter(|(_, wait_ms)| *wait_ms > 0) {
-            trace.slice(place, "back-off", (from_ms, (from_ms + wait_ms).min(ends_ms)), json!({ "wait_ms": wait_ms }));
+            trace.slice(
+                place,
+                "back-off",
+                (from_ms, from_ms.saturating_add(wait_ms).min(ends_ms)),
+                json!({ "wait_ms": wait_ms }),
+            );
         }
         let marks = [(execution.dead_letter_ms, "dead letter"), (execution.hung_up_ms, "the client hung up")];
         for (at_ms, what) in marks.into_iter().filter_map(|(at_ms, what)| Some((at_ms?, what))) {

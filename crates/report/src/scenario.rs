@@ -1,7 +1,7 @@
 //! What a scenario says of a recording of it: the settings that decided, and the tickets.
 
 use backfire_model::back_off::BackOff;
-use backfire_model::predict::Stall;
+use backfire_model::predict::{Distribution, Stall};
 use backfire_model::scenario::Scenario;
 
 use crate::context::{Context, Setting};
@@ -53,10 +53,12 @@ fn settings(scenario: &Scenario, scale: f64) -> Vec<Setting> {
     let name = |value: serde_json::Value| crate::context::text_of(&value);
     let operation = name(serde_json::to_value(scenario.workload.operation).unwrap_or_default());
     add("write", format!("{operation} into {}", scenario.workload.namespace), OF_SCENARIO, None);
-    add("stall", stall(&scenario.stall), OF_SCENARIO, None);
-    if let Some(for_ms) = scenario.window.for_ms {
-        add("stall lasts", time(for_ms), OF_SCENARIO, None);
+    if scenario.load.records_all() > 1 {
+        // What stands before the colon is the scenario's name.
+        let load = crate::simulation::text::headline(scenario);
+        add("load", load.split_once(": ").map_or("", |(_, load)| load).to_owned(), OF_SCENARIO, None);
     }
+    add("stall", stall(scenario.stall), OF_SCENARIO, None);
     add("write tickets", scenario.server.write_tickets.to_string(), OF_SCENARIO, None);
     add("server", format!("behaves like {}", scenario.profile), OF_SCENARIO, None);
     settings
@@ -84,21 +86,22 @@ fn back_off(back_off: &BackOff) -> String {
     }
 }
 
-fn stall(stall: &Stall) -> String {
+fn stall(stall: Stall) -> String {
     match stall {
         Stall::None => "none".to_owned(),
         Stall::FailCommand { hold_ms, times } => {
-            format!("a fail point holds {} for {} each", many(*times, "command"), span(*hold_ms))
+            format!("a fail point holds {} for {} each", many(times, "command"), span(hold_ms))
         }
         Stall::Engine => "the engine stands still, deaf to interrupts".to_owned(),
         Stall::Interruptible => "writes stand still where interrupts are heard".to_owned(),
+        Stall::LostReply { times } => format!("the connection is closed in the place of {}", many(times, "reply")),
         Stall::Tickets => "others hold every ticket".to_owned(),
         Stall::Lock => "another operation holds the collection's lock".to_owned(),
         Stall::Sessions => "sessions are not given out".to_owned(),
-        Stall::Slow { takes_ms, .. } => format!("every write takes {} in the engine", span(*takes_ms)),
-        Stall::Reset { times } => format!("the connection is closed before {}", many(*times, "write")),
-        Stall::StepDown => "nobody is primary".to_owned(),
-        Stall::LostReply { times } => format!("the connection is closed in the place of {}", many(*times, "reply")),
+        Stall::Slow { takes_ms, distribution: Distribution::Fixed } => format!("a write takes {}", span(takes_ms)),
+        Stall::Slow { takes_ms, .. } => format!("a write takes {} on average", span(takes_ms)),
+        Stall::Reset { times } => format!("the connection is closed when {} arrive", many(times, "write")),
+        Stall::StepDown => "the primary steps down, and nobody is primary".to_owned(),
     }
 }
 

@@ -13,8 +13,10 @@ use crate::story::{SERIES, Story};
 use crate::text::{data, escape, grouped, many, span};
 use backfire_model::event::Outcome;
 
-/// More rows than this are not drawn.
+/// More rows of executions and sends than this are not drawn; where there would be more, writes have one row each.
 pub const ROWS_MAX: usize = 150;
+/// More rows of writes than this are not drawn.
+pub const WRITE_ROWS_MAX: usize = 25;
 
 const WIDTH: f64 = 1160.0;
 /// The part that holds the names of rows.
@@ -28,7 +30,9 @@ const TOP: f64 = 26.0;
 /// A chart that stands alone.
 pub fn render(recording: &Recording) -> String {
     let story = Story::of(recording);
-    let head = 92.0;
+    let headline = headline::headline(&story);
+    let lines = wrapped(&headline, 82);
+    let head = 66.0 + 26.0 * lines.len() as f64;
     let (body, height) = body(recording, &story);
     let verdict = headline::verdict(&story, recording).map(|(_, text)| text);
     let scenario = recording.context.scenario.as_deref().map(data);
@@ -37,20 +41,47 @@ pub fn render(recording: &Recording) -> String {
         .chain(verdict)
         .chain([span(story.duration_ms), many(story.writes_total, "write")])
         .collect();
-    let title = escape(&headline::headline(&story));
+    let title = escape(&headline);
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {total}\" width=\"{WIDTH}\" height=\"{total}\" \
          role=\"img\" aria-label=\"{title}\"><title>{title}</title><style>svg{{{light}}}\
          @media (prefers-color-scheme:dark){{svg{{{dark}}}}}{STYLE}</style><defs>{patterns}</defs>\
          <rect width=\"{WIDTH}\" height=\"{total}\" fill=\"var(--panel)\"/>\
-         <text class=\"head\" x=\"20\" y=\"38\">{title}</text><text class=\"sub\" x=\"20\" y=\"62\">{subtitle}</text>\
+         {head_lines}<text class=\"sub\" x=\"20\" y=\"{}\">{subtitle}</text>\
          <g transform=\"translate(0 {head})\">{body}</g></svg>\n",
+        number(head - 30.0),
         total = number(height + head + 12.0),
         light = palette::declarations(false),
         dark = palette::declarations(true),
         patterns = patterns(),
         subtitle = subtitle.join(" · "),
+        head_lines = lines
+            .iter()
+            .enumerate()
+            .map(|(at, line)| {
+                format!(
+                    "<text class=\"head\" x=\"20\" y=\"{}\">{}</text>",
+                    number(38.0 + 26.0 * at as f64),
+                    escape(line)
+                )
+            })
+            .collect::<String>(),
     )
+}
+
+/// The words of a text in lines of at most `chars_max` characters; a longer word has a line of its own.
+fn wrapped(text: &str, chars_max: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for word in text.split(' ') {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + 1 + word.chars().count() <= chars_max => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
 }
 
 /// The chart as a part of a page that has the colours, [`STYLE`] and the [`patterns`].
@@ -113,13 +144,21 @@ enum Row {
     Send(usize, usize),
 }
 
+/// The rows, and how many there would be.
 fn rows(story: &Story) -> (Vec<Row>, usize) {
     let full: usize = story.writes.iter().map(|write| write.executions.len() + write.sends.len() + 1).sum();
-    let mut rows = Vec::new();
     if full > ROWS_MAX && story.writes.len() > 1 {
-        rows.extend((0..story.writes.len().min(ROWS_MAX)).map(Row::Write));
-        return (rows, story.writes.len().saturating_sub(ROWS_MAX));
+        // Those that are worth looking at, in the order in which they began.
+        let mut worst: Vec<usize> = (0..story.writes.len()).collect();
+        worst.sort_by_key(|at| {
+            let measured = &story.writes[*at].measured;
+            std::cmp::Reverse((measured.overlapping_copies_max, measured.copies, measured.sends))
+        });
+        worst.truncate(WRITE_ROWS_MAX);
+        worst.sort_unstable();
+        return (worst.into_iter().map(Row::Write).collect(), story.writes.len());
     }
+    let mut rows = Vec::new();
     for (number, write) in story.writes.iter().enumerate() {
         if story.writes.len() > 1 {
             rows.push(Row::Write(number));
@@ -134,21 +173,26 @@ fn rows(story: &Story) -> (Vec<Row>, usize) {
         }
         rows.extend(of(None));
     }
-    let left_out = rows.len().saturating_sub(ROWS_MAX);
+    let all = rows.len();
     rows.truncate(ROWS_MAX);
-    (rows, left_out)
+    (rows, all)
 }
 
 /// The chart and its height.
 fn body(recording: &Recording, story: &Story) -> (String, f64) {
     let scale = Scale { duration_ms: story.duration_ms.max(1) as f64 };
     let mut svg = String::new();
-    let (rows, left_out) = rows(story);
-    let rows_top = TOP + CHART + 22.0;
+    let (rows, rows_all) = rows(story);
+    let is_glance = rows_all > rows.len() && matches!(rows.first(), Some(Row::Write(_)));
+    let glance_top = TOP + CHART + 22.0;
+    let rows_top = if is_glance { glance_top + GLANCE + 22.0 } else { glance_top };
     let bottom = rows_top + ROW * rows.len() as f64;
     axis(&mut svg, scale, story.duration_ms, bottom);
     over_time(&mut svg, scale, story, recording.context.tickets);
     let most = story.copies_of_one_max.max(1);
+    if is_glance {
+        glance(&mut svg, scale, story, most, glance_top);
+    }
     for (at, row) in rows.iter().enumerate() {
         let y = rows_top + ROW * at as f64;
         match row {
@@ -160,13 +204,13 @@ fn body(recording: &Recording, story: &Story) -> (String, f64) {
         }
     }
     let mut y = bottom + 20.0;
-    if left_out > 0 {
-        let what = if matches!(rows.first(), Some(Row::Write(_))) { "write" } else { "row" };
-        let _ = write!(
-            svg,
-            "<text class=\"sub\" x=\"{NAMES}\" y=\"{y}\">{} not drawn here; all are counted</text>",
-            many(left_out as u64, &format!("more {what}")),
-        );
+    if rows_all > rows.len() {
+        let (shown, all) = (grouped(rows.len() as u64), grouped(rows_all as u64));
+        let says = match is_glance {
+            true => format!("{shown} of {all} writes: those with the most copies at the same time"),
+            false => format!("the first {shown} of {all} rows"),
+        };
+        let _ = write!(svg, "<text class=\"sub\" x=\"{NAMES}\" y=\"{y}\">{says}</text>");
         y += 20.0;
     }
     legend(&mut svg, story, &mut y);
@@ -277,13 +321,21 @@ fn over_time(svg: &mut String, scale: Scale, story: &Story, tickets: Option<u64>
         "<path d=\"M{left} {base}H{right}\" stroke=\"var(--edge)\"/><text class=\"name\" x=\"20\" y=\"{}\">over time</text>",
         number(TOP + 14.0)
     );
+    let mut lost = String::new();
+    for at_ms in &story.losses_ms {
+        let _ = write!(lost, "M{} {}l-5 -8h10z", number(scale.x(*at_ms)), number(TOP + 6.0));
+    }
+    if !lost.is_empty() {
+        let _ = write!(svg, "<path d=\"{lost}\" fill=\"var(--bad)\"/>");
+    }
     let keys = [
         ("running", "copies that run"),
         ("client", "sends at the server"),
         ("session", "waiting for a session"),
         ("ticket", "waiting for a ticket"),
+        ("bad", "partitions lost"),
     ];
-    let shown = keys.iter().zip([true, true, session > 0, ticket > 0]).filter(|(_, shown)| *shown);
+    let shown = keys.iter().zip([true, true, session > 0, ticket > 0, !lost.is_empty()]).filter(|(_, shown)| *shown);
     for (at, ((colour, label), _)) in shown.enumerate() {
         let y = TOP + 32.0 + 16.0 * at as f64;
         let _ = write!(
@@ -294,6 +346,56 @@ fn over_time(svg: &mut String, scale: Scale, story: &Story, tickets: Option<u64>
             number(y)
         );
     }
+}
+
+/// The height of all writes at a glance, and the width of one of its cells.
+const GLANCE: f64 = 120.0;
+const CELL: f64 = 2.0;
+
+/// Every write at a glance: a line for each, or for several, darker where more copies of one write ran.
+fn glance(svg: &mut String, scale: Scale, story: &Story, most: u64, top: f64) {
+    let columns = (PLOT / CELL) as usize;
+    let lines = story.writes.len().clamp(1, GLANCE as usize);
+    let mut cells = vec![0_u64; columns * lines];
+    let column = |at_ms: u64| (((scale.x(at_ms) - NAMES) / CELL) as usize).min(columns - 1);
+    for (number, write) in story.writes.iter().enumerate() {
+        let row = number * lines / story.writes.len() * columns;
+        let points = write.running.points();
+        for (at, point) in points.iter().enumerate() {
+            let until_ms = points.get(at + 1).map_or(write.ended_ms, |next| next.at_ms);
+            let (from, to) = (column(point.at_ms), column(until_ms));
+            cells[row + from] = cells[row + from].max(point.max[0]);
+            for cell in &mut cells[row + from..=row + to.max(from)] {
+                *cell = (*cell).max(point.last[0]);
+            }
+        }
+    }
+    let height = GLANCE / lines as f64;
+    let _ = write!(
+        svg,
+        "<text class=\"name\" x=\"20\" y=\"{}\">all writes</text><text class=\"key\" x=\"20\" y=\"{}\">darker: more \
+         copies of one</text><g fill=\"var(--running)\">",
+        number(top + 12.0),
+        number(top + 28.0),
+    );
+    for (line, cells) in cells.chunks(columns).enumerate() {
+        let mut from = 0;
+        for run in cells.chunk_by(|one, next| one == next) {
+            if run[0] > 0 {
+                let _ = write!(
+                    svg,
+                    "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill-opacity=\"{:.2}\"/>",
+                    number(NAMES + from as f64 * CELL),
+                    number(top + line as f64 * height),
+                    number(run.len() as f64 * CELL),
+                    number(height),
+                    0.16 + 0.84 * run[0] as f64 / most as f64,
+                );
+            }
+            from += run.len();
+        }
+    }
+    svg.push_str("</g>");
 }
 
 fn name(svg: &mut String, text: &str, indent: f64, y: f64, class: &str) {
@@ -338,7 +440,8 @@ fn write_row(svg: &mut String, scale: Scale, write: &WriteStory, most: u64, y: f
 
 fn execution_row(svg: &mut String, scale: Scale, story: &Story, write: &WriteStory, at: usize, y: f64) {
     let execution = &write.executions[at];
-    name(svg, &format!("execution {}", execution.number), 0.0, y, "name");
+    let consumer = execution.consumer.map_or_else(String::new, |consumer| format!(", consumer {consumer}"));
+    name(svg, &format!("execution {}{consumer}", execution.number), 0.0, y, "name");
     let to_ms = execution.ended_ms.or(execution.hung_up_ms).unwrap_or(story.duration_ms);
     let (from, to) = (scale.x(execution.began_ms), scale.x(to_ms));
     let _ = write!(
@@ -350,7 +453,7 @@ fn execution_row(svg: &mut String, scale: Scale, story: &Story, write: &WriteSto
         number((to - from).max(1.5)),
     );
     if let Some((from_ms, wait_ms)) = execution.back_off.filter(|(_, wait_ms)| *wait_ms > 0) {
-        let until = scale.x((from_ms + wait_ms).min(story.duration_ms));
+        let until = scale.x(from_ms.saturating_add(wait_ms).min(story.duration_ms));
         let _ = write!(
             svg,
             "<path d=\"M{} {y}H{}\" stroke=\"var(--client)\" stroke-dasharray=\"2 3\"/>",
@@ -373,8 +476,12 @@ fn execution_row(svg: &mut String, scale: Scale, story: &Story, write: &WriteSto
 
 /// A text after the end of a shape, or before its start where there is no room.
 fn beside(svg: &mut String, text: &str, (from, to): (f64, f64), y: f64, colour: &str) {
-    let is_before = to + 7.0 * text.chars().count() as f64 > WIDTH - 4.0;
-    let (x, anchor) = if is_before { (from - 5.0, "end") } else { (to + 5.0, "start") };
+    let width = 7.0 * text.chars().count() as f64;
+    let (x, anchor) = match to + width > WIDTH - 4.0 {
+        false => (to + 5.0, "start"),
+        true if from - width > NAMES => (from - 5.0, "end"),
+        true => (WIDTH - 4.0, "end"),
+    };
     let _ = write!(
         svg,
         "<text class=\"beside\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\" style=\"fill:var(--{colour})\">{text}</text>",
@@ -524,4 +631,33 @@ fn legend(svg: &mut String, story: &Story, y: &mut f64) {
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map_or(text.clone(), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn words_are_wrapped() {
+        assert_eq!(wrapped("one two three", 7), ["one two", "three"]);
+        assert_eq!(wrapped("incomprehensible", 7), ["incomprehensible"]);
+    }
+
+    #[test]
+    fn times_have_a_step_that_fits() {
+        for (duration_ms, steps) in [(0, 1), (24_000, 5_000), (240_000, 30_000), (3_600_000, 600_000)] {
+            assert_eq!(step_ms(duration_ms), steps);
+        }
+        assert!(u64::MAX / step_ms(u64::MAX) <= 10);
+    }
+
+    #[test]
+    fn many_writes_are_drawn_at_a_glance_and_the_worst_of_them_one_by_one() {
+        let svg = render(&sample::many_writes(400, 200));
+        assert!(svg.contains("25 of 400 writes"), "{svg}");
+        assert!(svg.contains("all writes") && svg.len() < 400_000, "{}", svg.len());
+        let few = render(&sample::many_writes(3, 200));
+        assert!(!few.contains("all writes") && few.contains("resend of copy 1"));
+    }
 }

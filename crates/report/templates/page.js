@@ -55,6 +55,8 @@
   // Places far out of sight are as good as the edge, and do not overflow what a browser can draw.
   const near = (ms) => Math.min(Math.max(x(ms), -40), plot + 40);
 
+  const inSight = (from, to) => to >= view.from && from <= view.to;
+
   const STEPS = [
     1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4, 3e4, 6e4, 12e4, 3e5, 6e5, 18e5, 36e5, 108e5, 432e5, 864e5,
   ];
@@ -128,6 +130,8 @@
     const keys = [["running", "copies that run"], ["client", "sends at the server"]];
     if (data.levels[0][1].some((point) => point[3] > 0)) keys.push(["session", "waiting for a session"]);
     if (data.levels[0][1].some((point) => point[4] > 0)) keys.push(["ticket", "waiting for a ticket"]);
+    if (data.losses.length) keys.push(["bad", "partitions lost"]);
+    const lost = data.losses.filter((ms) => inSight(ms, ms)).map((ms) => `M${place(x(ms))} 10l-5 -8h10z`).join("");
     const key = ([colour, label], at) =>
       `<rect x="20" y="${TOP + 18 + at * 17}" width="10" height="10" rx="2" fill="var(--${colour})"/>` +
       `<text class="key" x="36" y="${TOP + 27 + at * 17}">${label}</text>`;
@@ -143,7 +147,7 @@
       (tickets
         ? `<path class="line-tickets" d="M0 ${place(y(tickets))}H${plot}"/><text class="tick beside" x="4" y="${place(y(tickets) - 4)}">${many(tickets, "ticket")}</text>`
         : "") +
-      `<path class="base" d="M0 ${base}H${plot}"/><rect id="brush" class="brush" y="0" height="${base}" width="0" visibility="hidden"/></svg></svg>`;
+      `<path class="lost" d="${lost}"/><path class="base" d="M0 ${base}H${plot}"/><rect id="brush" class="brush" y="0" height="${base}" width="0" visibility="hidden"/></svg></svg>`;
     byId("axis").innerHTML =
       `<svg width="100%" height="24"><svg x="${names - 30}" width="${plot + 60}" height="24">` +
       ticks().map(([ms, label]) => `<text class="tick" text-anchor="middle" x="${place(x(ms) + 30)}" y="16">${label}</text>`).join("") +
@@ -258,7 +262,7 @@
   };
 
   const lastOfClient = (write) =>
-    write[6].reduce((last, [, , ended, , , , , hungUp]) => Math.max(last, ended, hungUp), -1);
+    write[6].reduce((last, [, , , ended, , , , , hungUp]) => Math.max(last, ended, hungUp), -1);
 
   // What a row says, in words: for screen readers, and for the details.
   const describe = (row) => {
@@ -272,14 +276,14 @@
       ];
     }
     if (row.kind === "execution") {
-      const [number, from, to, error, , wait, dead, hungUp] = write[6][row.at];
+      const [number, consumer, from, to, error, , wait, dead, hungUp] = write[6][row.at];
       const parts = [`began at ${moment(began + from)}`];
       if (to >= 0) parts.push(`${error >= 0 ? "failed" : "succeeded"} after ${span(to - from)}`);
       else parts.push(hungUp >= 0 ? `the client hung up after ${span(hungUp - from)}` : "had not ended when the recording did");
       if (error >= 0) parts.push(text(error));
       if (wait > 0) parts.push(`then a back-off of ${span(wait)}`);
       if (dead >= 0) parts.push("then the record went to the dead-letter topic");
-      return [`execution ${number}`, ...parts];
+      return [`execution ${number}${consumer < 0 ? "" : `, consumer ${consumer}`}`, ...parts];
     }
     const send = write[7][row.at];
     const [, , , , identity, command, client, server] = send;
@@ -322,17 +326,16 @@
   };
   // A text after the end of a shape, or before its start where there is no room.
   const beside = (start, end, y, label, className) => {
-    const isBefore = end + 6 + wide(label, 12) > plot + RIGHT && start > 60;
-    const at = isBefore ? Math.max(start, 0) - 6 : end + 6;
+    const isBefore = end + 6 + wide(label, 12) > plot + RIGHT;
+    const at = !isBefore ? end + 6 : start > wide(label, 12) + 6 ? start - 6 : plot + RIGHT - 4;
     return `<text class="beside ${className}" x="${place(at)}" y="${y}" text-anchor="${isBefore ? "end" : "start"}">${escape(label)}</text>`;
   };
-  const inSight = (from, to) => to >= view.from && from <= view.to;
 
   const drawWrite = (write) => {
     const [, began, ended, fate, , , executions, , [width, points]] = write;
     let svg = "";
     const left = lastOfClient(write);
-    const from = executions.length ? began + executions[0][1] : began;
+    const from = executions.length ? began + executions[0][2] : began;
     if (left >= 0) svg += `<path class="wait" d="M${place(near(from))} 5H${place(near(began + left))}"/>`;
     const moved = points.map((point) => [began + point[0], point[1], point[2]]);
     const path = steps(moved, width, 0, 1, (copies) => 27 - (12 * copies) / mostOfOne, ended);
@@ -346,7 +349,7 @@
 
   const drawExecution = (write, at) => {
     const began = write[1];
-    const [, from, to, error, waitFrom, wait, dead, hungUp] = write[6][at];
+    const [, , from, to, error, waitFrom, wait, dead, hungUp] = write[6][at];
     const end = to >= 0 ? began + to : hungUp >= 0 ? began + hungUp : duration;
     let svg = "";
     if (inSight(began + from, end)) {
@@ -415,13 +418,13 @@
     let life = "";
     let expanded = "";
     if (row.kind === "write") {
-      const [executions, sends, , copies] = write[5];
+      const [, sends, , copies] = write[5];
       expanded = ` aria-expanded="${open.has(row.write)}"`;
       name = `<span class="twig" aria-hidden="true">▸</span> ${escape(write[0])} <small>${grouped(sends)} → ${grouped(copies)}</small>`;
       life = drawWrite(write);
-      void executions;
     } else if (row.kind === "execution") {
-      name = `execution ${write[6][row.at][0]}`;
+      const [number, consumer] = write[6][row.at];
+      name = `execution ${number}${consumer < 0 ? "" : ` <small>consumer ${consumer}</small>`}`;
       life = drawExecution(write, row.at);
     } else {
       const send = write[7][row.at];

@@ -26,8 +26,10 @@ pub mod stats;
 pub mod storage;
 pub mod tail;
 pub mod topology;
+pub mod ttl;
 pub mod update;
 pub mod value;
+pub mod views;
 pub mod write;
 
 pub use server::{Server, ServerConfig};

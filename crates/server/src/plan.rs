@@ -44,6 +44,27 @@ pub struct Scan {
     ahead: VecDeque<(Key, Value)>,
     /// Records already seen: an index has several entries for a document with an array.
     seen: HashSet<RecordId>,
+    examined: Examined,
+}
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Examined {
+    /// Keys of an index.
+    pub keys: u64,
+    /// Documents.
+    pub documents: u64,
+}
+
+/// The way that was chosen, for `explain`.
+#[derive(Debug, Clone)]
+pub enum Chosen {
+    /// One record, by its `_id`.
+    Record,
+    /// An index.
+    Index(Arc<Index>),
+    /// All records.
+    Collection,
 }
 
 /// Which index the client wants.
@@ -188,7 +209,23 @@ impl Scan {
             position: None,
             ahead: VecDeque::new(),
             seen: HashSet::new(),
+            examined: Examined::default(),
         }
+    }
+
+    /// The way that was chosen, and in which direction it is gone.
+    pub fn chosen(&self) -> (Chosen, Direction) {
+        let chosen = match &self.access {
+            Access::Record(_) => Chosen::Record,
+            Access::Index { index, .. } => Chosen::Index(Arc::clone(index)),
+            Access::Collection => Chosen::Collection,
+        };
+        (chosen, self.direction)
+    }
+
+    /// How much was looked at so far.
+    pub fn examined(&self) -> Examined {
+        self.examined
     }
 
     /// Reads an index in this direction.
@@ -218,6 +255,7 @@ impl Scan {
     /// When the filter fails on a document.
     pub fn step(&mut self) -> Result<Step<(RecordId, Value)>> {
         let Some((record, value)) = self.candidate() else { return Ok(Step::End) };
+        self.examined.documents += u64::from(value.is_some());
         match value {
             Some(value) if self.matcher.matches(raw(&value))? => Ok(Step::Found((record, value))),
             _ => Ok(Step::Nothing),
@@ -247,6 +285,7 @@ impl Scan {
     fn candidate(&mut self) -> Option<(RecordId, Option<Value>)> {
         if let Access::Record(record) = &mut self.access {
             let record = record.take()?;
+            self.examined.keys += 1;
             return Some((record, self.snapshot.get(self.collection.records, &record.key())));
         }
         loop {
@@ -256,6 +295,7 @@ impl Scan {
                     return Some((record, Some(value)));
                 };
                 let record = index.record_of(&key, &value)?;
+                self.examined.keys += 1;
                 if self.seen.insert(record) {
                     return Some((record, self.snapshot.get(self.collection.records, &record.key())));
                 }

@@ -64,6 +64,8 @@ pub struct Profile {
     pub validation_details: bool,
     /// Documents of a capped collection are neither deleted nor changed in size (until 4.4).
     pub capped_is_fixed: bool,
+    /// Writes that name no write concern wait for a majority (5.0).
+    pub majority_is_default: bool,
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -95,6 +97,7 @@ pub static V4_4: Profile = Profile {
     getnonce: true,
     validation_details: false,
     capped_is_fixed: true,
+    majority_is_default: false,
     execution_queues: false,
 };
 
@@ -125,6 +128,7 @@ pub static V7_0: Profile = Profile {
     getnonce: false,
     validation_details: true,
     capped_is_fixed: false,
+    majority_is_default: true,
     execution_queues: false,
 };
 
@@ -155,6 +159,7 @@ pub static V8_0: Profile = Profile {
     getnonce: false,
     validation_details: true,
     capped_is_fixed: false,
+    majority_is_default: true,
     execution_queues: true,
 };
 

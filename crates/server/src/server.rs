@@ -279,7 +279,9 @@ impl Server {
 /// Elections, expiry of sessions, cursors and TTL documents.
 async fn housekeeping(shared: Arc<Shared>) {
     const TICK: Duration = Duration::from_millis(500);
+    let ttl_every = Duration::from_secs(shared.params.get(Param::TtlMonitorSleepSecs) as u64);
     let mut next_refresh = tokio::time::Instant::now();
+    let mut next_ttl = next_refresh + ttl_every;
     loop {
         tokio::time::sleep(TICK).await;
         let now = tokio::time::Instant::now();
@@ -288,6 +290,10 @@ async fn housekeeping(shared: Arc<Shared>) {
         }
         let idle = Duration::from_millis(shared.params.get(Param::CursorTimeoutMillis) as u64);
         shared.cursors.expire(idle);
+        if now >= next_ttl {
+            next_ttl = now + ttl_every;
+            crate::ttl::pass(&shared).await;
+        }
         if now >= next_refresh {
             let every = shared.params.get(Param::SessionRefreshMillis) as u64;
             next_refresh = now + Duration::from_millis(every);

@@ -26,7 +26,7 @@ pub enum Reason {
     Encryption,
     /// The file itself says that it is not to be run.
     SpecificationSaysSo,
-    /// No driver that follows the specification's text can pass it; see [`CONTRADICTIONS`].
+    /// No driver that follows the specification's text can pass it.
     ContradictsItself,
 }
 

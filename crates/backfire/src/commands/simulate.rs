@@ -77,29 +77,13 @@ fn perform(arguments: &Simulate) -> Result<Exit, String> {
                 simulated.events_dropped
             );
         }
-        target.write(&recording(&simulated))?;
+        target.write(&Recording::from_simulated(&simulated))?;
     }
     show(arguments, &simulated)
 }
 
-/// The simulation as a report takes it.
-fn recording(simulated: &Simulated) -> Recording {
-    let known = backfire_report::scenario::context(&simulated.scenario, 1.0);
-    match simulated.run() {
-        Some(run) => Recording::from_run(&run).with(known),
-        None => Recording { events: simulated.events.clone(), ..Recording::default() }.with(known),
-    }
-}
-
 fn scenario(arguments: &Simulate) -> Result<Scenario, String> {
-    let mut scenario = match &arguments.scenario_file {
-        None => Scenario::built_in(&arguments.scenario).map_err(|error| error.to_string())?,
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            Scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-        }
-    };
+    let mut scenario = crate::scenario::read(&arguments.scenario, arguments.scenario_file.as_deref())?;
     for (name, value) in &arguments.set {
         let dial = Dial::find(name)?;
         dial.set(&mut scenario, &dial.value(value)?)?;

@@ -11,8 +11,8 @@ pub const NOT_BOUND: Rule = Rule {
     summary: "A MongoDB property has the name of another version of Spring Boot.",
     why: "Spring Boot 4 reads `spring.mongodb.*`; the old `spring.data.mongodb.uri` is no longer bound and nothing says so. The \
           service then connects to localhost, or loses all the options of its connection string.",
-    page: "Rename the keys; `spring.data.mongodb.auto-index-creation`, `.gridfs.*` and `.repositories.type` keep their names (facts \
-           D7).",
+    page: "Rename the keys; `spring.data.mongodb.auto-index-creation`, `.gridfs.*` and `.repositories.type` keep their names \
+           (Spring Boot 4.1.2, `MongoProperties`).",
     check: |context, findings| {
         for unbound in context.service.unbound.iter().filter(|unbound| unbound.is_renamed) {
             findings.push(Finding::new(unbound.message.clone()).at(unbound.place.as_ref()).fix(unbound.fix.clone()));
@@ -29,7 +29,8 @@ pub const KAFKA_NAME: Rule = Rule {
     why: "Below `properties:` only Kafka's own dotted name counts, and keys of Spring Boot's own depend on its version. The default \
           applies: 500 records, 300000 ms.",
     page: "`max.poll.interval.ms`, `\"[max.poll.interval.ms]\"` and nested maps give the same name; `max-poll-interval-ms` does not. \
-           Spring Boot 3.5 has `spring.kafka.consumer.max-poll-interval` (facts D7; report R67).",
+           Spring Boot 3.5 has `spring.kafka.consumer.max-poll-interval` \
+           (<https://github.com/spring-projects/spring-boot/pull/44901>).",
     check: |context, findings| {
         for unbound in context.service.unbound.iter().filter(|unbound| !unbound.is_renamed) {
             findings.push(Finding::new(unbound.message.clone()).at(unbound.place.as_ref()).fix(unbound.fix.clone()));
@@ -132,7 +133,7 @@ pub const ENGINE: Rule = Rule {
     level: Level::Warning,
     summary: "A test server uses the storage engine `ephemeralForTest`.",
     why: "That engine has no document-level locking, so retryable writes and transactions fail on it. The driver is not at fault.",
-    page: "Use the engine `wiredTiger` (report R13).",
+    page: "Use the engine `wiredTiger` (<https://github.com/typegoose/mongodb-memory-server/issues/577>).",
     check: |context, findings| {
         for place in &context.service.unsuitable_engines {
             let message = "ephemeralForTest refuses retryable writes and transactions";

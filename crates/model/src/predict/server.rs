@@ -395,6 +395,12 @@ impl<'p> Server<'p> {
         self.stalls = self.plan.stall.is_lifted();
     }
 
+    /// Whether an operation that can be interrupted reaches its deadline at this very instant.
+    pub(super) fn has_deadline_now(&self) -> bool {
+        let can_end = |op: &&Op| matches!(op.phase, Phase::Session | Phase::Stalled | Phase::Ticket);
+        self.ops.iter().filter(can_end).any(|op| op.deadline_ms == Some(self.now_ms))
+    }
+
     /// Whether writes meet the stall now.
     pub(super) fn is_stalled(&self) -> bool {
         self.stalls

@@ -50,12 +50,26 @@ pub(super) struct Walk<'p> {
     released: u64,
     /// Whether a stall that begins later has begun.
     turned: bool,
+    first: First,
+    /// When first two things were due at the same instant, and what met the client's step.
+    tie: Option<(u64, &'static str)>,
+}
+
+/// Which of two things happens first that are due at the same instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    /// The stall begins or ends, then the server goes on, then the client.
+    Server,
+    /// The other way round.
+    Client,
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan) -> Self {
+    pub(super) fn new(plan: &'p Plan, first: First) -> Self {
         Self {
             plan,
+            first,
+            tie: None,
             server: Server::new(plan),
             client: Client::Over,
             executions: 0,
@@ -72,7 +86,7 @@ impl<'p> Walk<'p> {
     }
 
     /// # Errors
-    /// When nothing ends the wait of the client.
+    /// When nothing ends the wait of the client, or two things that decide the numbers are due at the same instant.
     pub(super) fn go(&mut self) -> Result<(), Unpredictable> {
         if self.plan.stall_from_ms == 0 {
             self.server.stall();
@@ -93,6 +107,11 @@ impl<'p> Walk<'p> {
         Ok(())
     }
 
+    /// When first two things were due at the same instant, and what met the client's step.
+    pub(super) fn tie(&self) -> Option<(u64, &'static str)> {
+        self.tie
+    }
+
     /// The stall ends.
     fn lift(&mut self) {
         if self.server.is_stalled() {
@@ -101,6 +120,17 @@ impl<'p> Walk<'p> {
             self.released = self.released.max(standing.len() as u64);
         }
         self.server.release();
+    }
+
+    fn refuse(&self, one: &'static str, other: &'static str) -> Unpredictable {
+        Unpredictable::Tie { at_ms: self.server.now_ms, one, other }
+    }
+
+    /// Whether the answer and the end of the client's patience come at the same instant. Under `timeoutMS` the server's
+    /// deadline is the client's, and both mean the same to the application.
+    fn answer_ties(&self, how: Ended, until_ms: Option<u64>) -> bool {
+        let is_same = how == Ended::Expired && self.plan.operation_timeout_ms().is_some();
+        until_ms == Some(self.server.now_ms) && !is_same
     }
 
     /// When the stall begins or ends next.
@@ -122,6 +152,17 @@ impl<'p> Walk<'p> {
             if let Client::Waits { op: awaited, attempt, until_ms } = self.client
                 && awaited == op
             {
+                if self.answer_ties(how, until_ms) {
+                    let patience = match self.plan.operation_timeout_ms() {
+                        Some(_) => "the client's timeoutMS runs out",
+                        None => "the client's socketTimeoutMS runs out",
+                    };
+                    let answer = match how {
+                        Ended::Expired => "the write it waits for reaches its maxTimeMS",
+                        _ => "the write it waits for ends",
+                    };
+                    return Err(self.refuse(patience, answer));
+                }
                 return self.answered(how, attempt, until_ms);
             }
             return Ok(());
@@ -132,13 +173,28 @@ impl<'p> Walk<'p> {
             Client::Selects { at_ms, until_ms, .. } => self.earliest(Some(until_ms.map_or(at_ms, |ms| ms.min(at_ms)))),
             Client::Over => return Ok(()),
         };
-        let next_ms = [self.server.next_ms(), own_ms].into_iter().flatten().min();
-        if let Some(turn_ms) = self.turn_ms().filter(|turn_ms| next_ms.is_none_or(|next_ms| *turn_ms <= next_ms)) {
+        let (server_ms, turn_ms) = (self.server.next_ms(), self.turn_ms());
+        let next_ms = [server_ms, own_ms, turn_ms].into_iter().flatten().min();
+        if let Some(now_ms) = next_ms
+            && [server_ms, own_ms, turn_ms].iter().filter(|due_ms| **due_ms == Some(now_ms)).count() > 1
+        {
+            let other =
+                if turn_ms == Some(now_ms) { "the stall begins or ends" } else { "the server goes on with a write" };
+            self.tie = self.tie.or(Some((now_ms, other)));
+        }
+        let others_ms = [server_ms, own_ms].into_iter().flatten().min();
+        let turns = |turn_ms: &u64| match (others_ms, self.first) {
+            (None, _) => true,
+            (Some(others_ms), First::Server) => *turn_ms <= others_ms,
+            (Some(others_ms), First::Client) => *turn_ms < others_ms,
+        };
+        if let Some(turn_ms) = turn_ms.filter(turns) {
             self.server.now_ms = turn_ms;
-            if own_ms == Some(turn_ms) {
-                return Err(Unpredictable::Tie(turn_ms));
-            }
             if self.server.is_stalled() {
+                // Lifted by the clock. Who lifts it because the application has ended comes after the deadline.
+                if self.server.has_deadline_now() {
+                    return Err(self.refuse("the stall ends", "a write reaches its maxTimeMS"));
+                }
                 self.lift();
             } else {
                 self.turned = true;
@@ -146,8 +202,9 @@ impl<'p> Walk<'p> {
             }
             return Ok(());
         }
-        match (self.server.next_ms(), own_ms) {
+        match (server_ms, own_ms) {
             (Some(server_ms), Some(own_ms)) if server_ms < own_ms => self.server.step(),
+            (Some(server_ms), Some(own_ms)) if server_ms == own_ms && self.first == First::Server => self.server.step(),
             (Some(_), None) => self.server.step(),
             (_, Some(own_ms)) => {
                 self.server.now_ms = own_ms;

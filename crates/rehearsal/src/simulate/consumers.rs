@@ -68,6 +68,7 @@ fn settings(scenario: &Scenario) -> ContainerSettings {
     let kafka = &scenario.kafka;
     let mut settings = ContainerSettings::spring(SpringKafkaVersion::default());
     settings.retry.back_off = scenario.retry.back_off.clone();
+    settings.retry.spring = scenario.retry.spring_framework;
     settings.retry.reset_on_exception_change = scenario.retry.reset_on_exception_change;
     settings.retry.wait_mode = WaitMode::Exact;
     settings.max_poll_records = usize::try_from(kafka.max_poll_records).unwrap_or(usize::MAX);
@@ -187,8 +188,11 @@ fn observe(recorder: &Recorder, consumer: ConsumerId, event: &ConsumerEvent<'_>)
                 recorder.committed(partition.partition, offset.unsigned_abs());
             }
         }
-        ConsumerEvent::Decided { record, wait_ms: Some(wait_ms), .. } => {
+        ConsumerEvent::Decided { record, wait_ms: Some(wait_ms), back_off_restarted, .. } => {
             let execution = recorder.executions_of(id(record));
+            if *back_off_restarted {
+                recorder.of_record(consumer, id(record), ClientEvent::BackOffRestarted { execution });
+            }
             recorder.of_record(consumer, id(record), ClientEvent::BackOff { execution, wait_ms: *wait_ms });
         }
         ConsumerEvent::Recovered { record, .. } => {

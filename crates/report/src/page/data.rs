@@ -20,6 +20,8 @@ const WRITE_POINTS_MAX: usize = 48;
 pub struct Data {
     duration: u64,
     tickets: Option<u64>,
+    /// When consumers lost their partitions.
+    losses: Vec<u64>,
     /// The states by number: name and label.
     states: Vec<(&'static str, &'static str)>,
     /// The fates by number.
@@ -38,9 +40,9 @@ struct Points(u64, Vec<Vec<u64>>);
 #[derive(Debug, Serialize)]
 struct Write(String, u64, u64, usize, u64, [u64; 4], Vec<Execution>, Vec<Send>, Points);
 
-/// `[number, began, ended, error, back-off began, back-off, dead letter, hung up]`; -1 is *never*. Times are relative to the write.
+/// `[number, consumer, began, ended, error, back-off began, back-off, dead letter, hung up]`; -1 is *never*. Times are relative to the write.
 #[derive(Debug, Serialize)]
-struct Execution(u32, i64, i64, i64, i64, u64, i64, i64);
+struct Execution(u32, i64, i64, i64, i64, i64, u64, i64, i64);
 
 /// `[kind, execution, copy, is a copy, identity, command, client, server]`; `execution` is a place or -1, `copy` is 0 for none.
 #[derive(Debug, Serialize)]
@@ -81,6 +83,7 @@ pub fn data(story: &Story, tickets: Option<u64>) -> Data {
     Data {
         duration: story.duration_ms,
         tickets,
+        losses: story.losses_ms.clone(),
         states: State::ALL.iter().map(|state| (state.name(), state.label())).collect(),
         fates: Fate::ALL.iter().map(|fate| fate.label()).collect(),
         texts: texts.all,
@@ -118,7 +121,18 @@ fn write(write: &WriteStory, texts: &mut Texts) -> Write {
             let error = one.error.as_deref().map_or(-1, |error| texts.number(error) as i64);
             let (waits_from, wait_ms) = one.back_off.map_or((-1, 0), |(from, wait_ms)| (at(from), wait_ms));
             let (dead, gone) = (maybe(one.dead_letter_ms), maybe(one.hung_up_ms));
-            Execution(one.number, at(one.began_ms), maybe(one.ended_ms), error, waits_from, wait_ms, dead, gone)
+            let consumer = one.consumer.map_or(-1, |consumer| i64::from(consumer.0));
+            Execution(
+                one.number,
+                consumer,
+                at(one.began_ms),
+                maybe(one.ended_ms),
+                error,
+                waits_from,
+                wait_ms,
+                dead,
+                gone,
+            )
         })
         .collect();
     let sends = write.sends.iter().map(|one| send(one, began, texts)).collect();

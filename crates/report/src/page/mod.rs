@@ -15,12 +15,9 @@ use crate::palette;
 use crate::story::state::State;
 use crate::story::told::Who;
 use crate::story::write::Fate;
-use crate::story::{Story, predicted};
+use crate::story::{EVENTS_MAX, Story, predicted};
 use crate::svg;
 use crate::text::{clean, grouped, json_in_html, many, moment, span};
-
-/// More events than this are not listed on the page.
-pub const EVENTS_LISTED_MAX: usize = 1_000;
 
 #[derive(Template)]
 #[template(path = "page.html")]
@@ -41,6 +38,8 @@ struct Page {
     figure_label: String,
     is_many: bool,
     states: Vec<State>,
+    has_commits: bool,
+    has_replays: bool,
     chart: String,
     events: Vec<Event>,
     events_label: String,
@@ -120,7 +119,7 @@ pub fn render(recording: &Recording) -> String {
     eyebrow.push(span(story.duration_ms));
     eyebrow.push(many(recording.events.len() as u64, "event"));
     let headline = headline::headline(&story);
-    let listed = story.events.len().min(EVENTS_LISTED_MAX);
+    let listed = story.events.len();
     let page = Page {
         title: scenario.map_or_else(|| headline.clone(), |name| format!("{name}: {headline}")),
         eyebrow,
@@ -140,12 +139,14 @@ pub fn render(recording: &Recording) -> String {
         },
         is_many: story.writes_total > 1,
         states: states(&story),
+        has_commits: marks(&story, false),
+        has_replays: marks(&story, true),
         chart: svg::figure(recording, &story),
-        events: story.events.iter().take(listed).map(|line| event(line, &story)).collect(),
+        events: story.events.iter().map(|line| event(line, &story)).collect(),
         // Not everything is worth a line; where lines were cut, all events are what they were cut from.
-        events_label: match (story.events.len(), story.events_of_writes) {
-            (all, _) if all == listed => many(all as u64, "event"),
-            (_, all) => format!("the first {} of {} events", grouped(listed as u64), grouped(all)),
+        events_label: match story.events_of_writes + story.events_of_group {
+            _ if listed < EVENTS_MAX => many(listed as u64, "event"),
+            all => format!("the first {} of {} events", grouped(listed as u64), grouped(all)),
         },
         notes: notes(&story, recording),
         patterns: svg::patterns(),
@@ -311,6 +312,14 @@ fn states(story: &Story) -> Vec<State> {
     State::ALL.into_iter().filter(|state| occurs[state.number()]).collect()
 }
 
+/// Whether there is a mark of this kind in the chart.
+fn marks(story: &Story, is_replay: bool) -> bool {
+    let sends = story.writes.iter().flat_map(|write| &write.sends);
+    sends
+        .filter_map(|send| send.server.as_ref())
+        .any(|server| server.marks.iter().any(|mark| mark.is_replay == is_replay))
+}
+
 fn figure_label(story: &Story, tickets: Option<u64>) -> String {
     let [copies, sends, session, ticket] = story.over_time.max();
     let mut label = format!(
@@ -337,14 +346,17 @@ fn event(line: &crate::story::Line, story: &Story) -> Event {
         Who::Copy(number) => ("server", format!("copy {number}")),
         Who::Resend(number) => ("server", format!("resend of copy {number}")),
         Who::Read => ("server", "read".to_owned()),
+        Who::Consumer(None) => ("client", "consumer".to_owned()),
+        Who::Consumer(Some(number)) => ("client", format!("consumer {number}")),
     };
-    let write = story.writes.get(line.write).map(|write| clean(&write.label)).unwrap_or_default();
+    let write =
+        line.write.and_then(|write| story.writes.get(write)).map(|write| clean(&write.label)).unwrap_or_default();
     Event { at: moment(line.at_ms), side, write, who, text: line.told.text.clone() }
 }
 
 /// What was left out, and what the numbers do not say.
 pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = recording.context.cut.clone();
     let drawn = story.writes.len() as u64;
     if drawn < story.writes_total {
         notes.push(format!(
@@ -356,6 +368,11 @@ pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
     if story.sends_left_out > 0 {
         let sends = many(story.sends_left_out, "send");
         notes.push(format!("{sends} of the drawn writes are not drawn. All of them are counted."));
+    }
+    if recording.dropped_events > 0 {
+        let events = many(recording.dropped_events, "event");
+        let were = if recording.dropped_events == 1 { "was" } else { "were" };
+        notes.push(format!("{events} of the run {were} not kept: what is shown and counted here is its beginning."));
     }
     if recording.skipped_lines > 0 {
         let first = recording.first_skipped.as_ref();

@@ -56,6 +56,7 @@ fn client(event: &ClientEvent) -> String {
         ),
         ClientEvent::ExecutionSucceeded { execution } => format!("E{execution} ok"),
         ClientEvent::ExecutionFailed { execution, .. } => format!("E{execution} fail"),
+        ClientEvent::BackOffRestarted { .. } => ".. starts over".to_owned(),
         ClientEvent::BackOff { wait_ms, .. } => format!(".. {wait_ms} ms"),
         ClientEvent::DeadLetter { execution } => format!("D after E{execution}"),
         ClientEvent::RecoveryFailed { execution, .. } => format!("D! after E{execution}"),

@@ -14,14 +14,15 @@ use std::collections::BTreeMap;
 
 use backfire_model::OpId;
 use backfire_model::counts::{Counts, Difference, Extras};
-use backfire_model::event::{ServerEvent, Wait, What};
+use backfire_model::event::{ClientEvent, ServerEvent, Wait, What};
 use backfire_model::ledger::Ledger;
+use serde::Serialize;
 
 use crate::group::{Group, group};
 use crate::input::Recording;
 use measured::{Measured, More};
 use steps::Steps;
-use told::Told;
+use told::{Told, Who};
 use write::{Fate, Teller, WriteStory};
 
 /// More writes than this are not drawn.
@@ -29,7 +30,9 @@ pub const WRITES_MAX: usize = 10_000;
 /// Of the writes that are drawn, no more sends than this are.
 pub const SENDS_MAX: usize = 200_000;
 /// More events than this are not listed.
-pub const EVENTS_MAX: usize = 200_000;
+pub const EVENTS_MAX: usize = 1_000;
+/// More losses of partitions than this are not marked in the chart.
+pub const LOSSES_MAX: usize = 500;
 
 /// How many numbers change over time: see [`Story::over_time`].
 pub const SERIES: usize = 4;
@@ -61,6 +64,25 @@ pub struct Story {
     pub events: Vec<Line>,
     /// How many events the drawn writes have.
     pub events_of_writes: u64,
+    /// What happened between consumers and their group.
+    pub group: GroupCounts,
+    /// How many events that were.
+    pub events_of_group: u64,
+    /// When consumers lost their partitions; at most [`LOSSES_MAX`].
+    pub losses_ms: Vec<u64>,
+}
+
+/// How often something happened between consumers and their group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct GroupCounts {
+    /// A consumer got partitions.
+    pub assignments: u64,
+    /// A consumer gave partitions up, with its work committed.
+    pub revocations: u64,
+    /// A consumer was out of its group without knowing, because it had not polled in time.
+    pub losses: u64,
+    /// Offsets could not be committed.
+    pub commits_failed: u64,
 }
 
 /// An event in the list.
@@ -68,8 +90,8 @@ pub struct Story {
 pub struct Line {
     /// When.
     pub at_ms: u64,
-    /// Of which write, as an index into the drawn ones.
-    pub write: usize,
+    /// Of which write, as an index into the drawn ones; `None`: it is about a consumer and its group.
+    pub write: Option<usize>,
     /// What.
     pub told: Told,
 }
@@ -127,18 +149,51 @@ impl Story {
                 sends += write.sends.len();
                 self.events_of_writes += group.events.len() as u64;
                 let number = self.writes.len();
-                lines.extend(told.into_iter().map(|(at, told)| (at, number, told)));
+                lines.extend(told.into_iter().map(|(at, told)| (at, Some(number), told)));
                 self.writes.push(write);
             }
         }
+        lines.extend(self.tell_group(recording, times_ms, told_before));
         // An event of several writes is listed with the first of them.
         lines.sort_by_key(|(at, write, _)| (*at, *write));
         lines.dedup_by_key(|(at, ..)| *at);
-        let line = |(at, write, told): (u32, usize, Told)| {
+        let line = |(at, write, told): (u32, Option<usize>, Told)| {
             times_ms.get(at as usize).map(|at_ms| Line { at_ms: *at_ms, write, told })
         };
-        self.events = lines.into_iter().filter_map(line).collect();
+        self.events = lines.into_iter().take(EVENTS_MAX).filter_map(line).collect();
         late_copies
+    }
+
+    /// Counts what happens between consumers and their group, and tells what comes before `told_before`.
+    fn tell_group(
+        &mut self,
+        recording: &Recording,
+        times_ms: &[u64],
+        told_before: u32,
+    ) -> Vec<(u32, Option<usize>, Told)> {
+        let mut lines = Vec::new();
+        for ((event, at_ms), at) in recording.events.iter().zip(times_ms).zip(0..) {
+            let What::Client(what) = &event.what else { continue };
+            match what {
+                ClientEvent::Assigned { .. } => self.group.assignments += 1,
+                ClientEvent::Revoked { .. } => self.group.revocations += 1,
+                ClientEvent::Lost { .. } => {
+                    self.group.losses += 1;
+                    if self.losses_ms.len() < LOSSES_MAX {
+                        self.losses_ms.push(*at_ms);
+                    }
+                }
+                ClientEvent::CommitFailed { .. } => self.group.commits_failed += 1,
+                _ => continue,
+            }
+            if at < told_before && lines.len() < EVENTS_MAX {
+                let text = told::of_group(what).unwrap_or_default();
+                lines.push((at, None, Told { who: Who::Consumer(event.consumer), text }));
+            }
+        }
+        self.events_of_group =
+            self.group.assignments + self.group.revocations + self.group.losses + self.group.commits_failed;
+        lines
     }
 
     /// Everything in which it differs from its prediction; `None` without one.
@@ -310,6 +365,6 @@ mod tests {
         assert_eq!(story.writes[7].label, "record 3-1");
         assert!(story.measured.overlapping_copies_max > 100, "{}", story.measured.overlapping_copies_max);
         assert_eq!(story.fates.iter().sum::<u64>(), 40);
-        assert_eq!(story.events.len(), recording.events.len());
+        assert_eq!(story.events.len(), EVENTS_MAX);
     }
 }

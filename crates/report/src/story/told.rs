@@ -1,6 +1,7 @@
 //! Events in words, for the list of events.
 
-use backfire_model::event::{ServerEvent, Wait};
+use backfire_model::ConsumerId;
+use backfire_model::event::{ClientEvent, ServerEvent, Wait};
 
 use super::write::{ClientEnd, ServerEnd};
 use crate::text::{clean, grouped, many, span};
@@ -10,10 +11,6 @@ use crate::text::{clean, grouped, many, span};
 pub struct Told {
     /// Who does it.
     pub who: Who,
-    /// What kind of thing it is.
-    pub kind: Kind,
-    /// The row of the drawing that it is about.
-    pub row: Option<Row>,
     /// What it does.
     pub text: String,
 }
@@ -31,47 +28,8 @@ pub enum Who {
     Resend(u32),
     /// A read, at the server.
     Read,
-}
-
-impl Who {
-    /// A number for the kind, and the number of the execution or copy.
-    pub fn code(self) -> (u8, u32) {
-        match self {
-            Who::Client => (0, 0),
-            Who::Execution(number) => (1, number),
-            Who::Copy(number) => (2, number),
-            Who::Resend(number) => (3, number),
-            Who::Read => (4, 0),
-        }
-    }
-}
-
-/// A row of the drawing, within its write.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Row {
-    /// An execution, by its place.
-    Execution(usize),
-    /// A send, by its place.
-    Send(usize),
-}
-
-/// Kinds of events, as the list can be filtered by them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Executions begin and end.
-    Execution = 0,
-    /// The client sends, and stops waiting.
-    Send = 1,
-    /// The error handler waits or gives up; the client hangs up.
-    BackOff = 2,
-    /// The server receives a command and begins it.
-    Arrival = 3,
-    /// An operation waits or goes on.
-    Wait = 4,
-    /// Documents are committed, statements answered from the history.
-    Commit = 5,
-    /// An operation ends.
-    End = 6,
+    /// A consumer of the group, where the event names it.
+    Consumer(Option<ConsumerId>),
 }
 
 pub(super) fn of_send(command: &str, identity: &str, attempt: u32) -> String {
@@ -100,18 +58,40 @@ pub(super) fn of_dead_letter(executions: u32) -> String {
     format!("was the last of {}: dead letter", many(u64::from(executions), "execution"))
 }
 
-/// An event of the server; `None` for one of which there is nothing to say.
-pub(super) fn of_server(event: &ServerEvent, command: &str) -> Option<(Kind, String)> {
-    Some(match event {
-        ServerEvent::Arrived { connection, op, .. } => {
-            (Kind::Arrival, format!("{} arrives on connection {connection}, operation {op}", clean(command)))
+/// What happens between a consumer and its group; `None` for everything else.
+pub(super) fn of_group(event: &ClientEvent) -> Option<String> {
+    let partitions = |numbers: &[u32]| match numbers {
+        [one] => format!("partition {one}"),
+        some => {
+            let listed: Vec<String> = some.iter().take(8).map(u32::to_string).collect();
+            let more =
+                if some.len() > 8 { format!(" and {} more", grouped(some.len() as u64 - 8)) } else { String::new() };
+            format!("partitions {}{more}", listed.join(", "))
         }
-        ServerEvent::Waiting { wait, .. } => (Kind::Wait, begins(*wait).to_owned()),
-        ServerEvent::Resumed { wait, .. } => (Kind::Wait, ends(*wait).to_owned()),
-        ServerEvent::Executing { .. } => (Kind::Arrival, "begins its statements".to_owned()),
+    };
+    Some(match event {
+        ClientEvent::Assigned { partitions: of } => format!("gets {}", partitions(of)),
+        ClientEvent::Revoked { partitions: of } => format!("gives up {}", partitions(of)),
+        ClientEvent::Lost { partitions: of } => format!("has lost {}: it had not polled in time", partitions(of)),
+        ClientEvent::CommitFailed { partitions: of } => {
+            format!("cannot commit offsets of {}: what it did will be done again", partitions(of))
+        }
+        _ => return None,
+    })
+}
+
+/// An event of the server.
+pub(super) fn of_server(event: &ServerEvent, command: &str) -> String {
+    match event {
+        ServerEvent::Arrived { connection, op, .. } => {
+            format!("{} arrives on connection {connection}, operation {op}", clean(command))
+        }
+        ServerEvent::Waiting { wait, .. } => begins(*wait).to_owned(),
+        ServerEvent::Resumed { wait, .. } => ends(*wait).to_owned(),
+        ServerEvent::Executing { .. } => "begins its statements".to_owned(),
         ServerEvent::Committed { documents, first_id, .. } => {
             let first = if *documents == 1 { "_id" } else { "first _id" };
-            (Kind::Commit, format!("commits {}, {first} {}", many(u64::from(*documents), "document"), clean(first_id)))
+            format!("commits {}, {first} {}", many(u64::from(*documents), "document"), clean(first_id))
         }
         ServerEvent::Replayed { statements, .. } => {
             let of = if *statements == 1 {
@@ -119,14 +99,14 @@ pub(super) fn of_server(event: &ServerEvent, command: &str) -> Option<(Kind, Str
             } else {
                 format!(" for {} statements", grouped(u64::from(*statements)))
             };
-            (Kind::Commit, format!("is answered from the retry history{of}"))
+            format!("is answered from the retry history{of}")
         }
         ServerEvent::Ended { outcome, client_there, .. } => {
             let end = ServerEnd { at_ms: 0, outcome: outcome.clone(), client_there: *client_there };
             let heard = if *client_there { "" } else { "; no client hears of it" };
-            (Kind::End, format!("ends: {}{heard}", clean(&end.label())))
+            format!("ends: {}{heard}", clean(&end.label()))
         }
-    })
+    }
 }
 
 fn begins(wait: Wait) -> &'static str {
@@ -162,7 +142,7 @@ mod tests {
     #[test]
     fn events_are_told_in_words() {
         let told = |what: What| match what {
-            What::Server(event) => of_server(&event, "insert").map(|(_, text)| text).unwrap_or_default(),
+            What::Server(event) => of_server(&event, "insert"),
             What::Client(_) => String::new(),
         };
         assert_eq!(told(sample::arrived(7, 1, "insert", "db.c")), "insert arrives on connection 8, operation 7");

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use backfire_model::event::{ClientEvent, Event, Outcome, SendError, ServerEvent, Wait, What, WriteId};
 use backfire_model::ledger::{CopyKey, Ledger};
-use backfire_model::{Execution, OpId, RequestId};
+use backfire_model::{ConsumerId, Execution, OpId, RequestId};
 
 use super::measured::{Measured, More};
 use super::state::{Segment, State, Track};
 use super::steps::Steps;
-use super::told::{self, Kind, Told, Who};
+use super::told::{self, Told, Who};
 use crate::group::Group;
 use crate::input::Recording;
-use crate::text::letter;
+use crate::text::{clean, letter};
 
 /// One logical write.
 #[derive(Debug, Clone, Default)]
@@ -83,6 +83,8 @@ impl Fate {
 pub struct ExecutionStory {
     /// Its number, from 1.
     pub number: u32,
+    /// The consumer that ran it, where the stream names it.
+    pub consumer: Option<ConsumerId>,
     /// When it began.
     pub began_ms: u64,
     /// When it ended; `None`: it had not when the recording ended, or the client hung up.
@@ -270,8 +272,10 @@ pub(super) struct Teller<'a> {
     ledger: Ledger,
     letters: BTreeMap<backfire_model::Lsid, String>,
     copies: BTreeMap<CopyKey, CopyStory>,
-    /// The newest run of each execution number.
-    newest: BTreeMap<Execution, usize>,
+    /// The newest run of each execution number of each consumer.
+    newest: BTreeMap<(Option<ConsumerId>, Execution), usize>,
+    /// The consumer of the event that is told now.
+    consumer: Option<ConsumerId>,
     by_request: BTreeMap<(WriteId, RequestId), usize>,
     ops: BTreeMap<OpId, usize>,
     tracks: Vec<Track>,
@@ -299,6 +303,7 @@ impl<'a> Teller<'a> {
             letters: BTreeMap::new(),
             copies: BTreeMap::new(),
             newest: BTreeMap::new(),
+            consumer: None,
             by_request: BTreeMap::new(),
             ops: BTreeMap::new(),
             tracks: Vec::new(),
@@ -327,6 +332,7 @@ impl<'a> Teller<'a> {
             self.story.began_ms = at_ms;
         }
         self.story.ended_ms = at_ms;
+        self.consumer = event.consumer;
         self.ledger.record(event);
         let told = match &event.what {
             What::Client(client) => self.client(client, at_ms, is_told),
@@ -347,29 +353,29 @@ impl<'a> Teller<'a> {
         }
     }
 
-    fn execution(&mut self, execution: &Execution) -> Option<(usize, &mut ExecutionStory)> {
-        let at = *self.newest.get(execution)?;
-        Some((at, self.story.executions.get_mut(at)?))
+    fn execution(&mut self, execution: &Execution) -> Option<&mut ExecutionStory> {
+        let at = *self.newest.get(&(self.consumer, *execution))?;
+        self.story.executions.get_mut(at)
     }
 
     fn client(&mut self, event: &ClientEvent, at_ms: u64, is_told: bool) -> Option<Told> {
-        let line = |text: String, kind: Kind, at: Option<usize>, number: u32| {
-            let who = if number == 0 { Who::Client } else { Who::Execution(number) };
-            Some(Told { who, kind, row: at.map(told::Row::Execution), text })
-        };
+        let line = |text: String, execution: Execution| Some(Told { who: Who::Execution(execution.0), text });
         match event {
             ClientEvent::ExecutionStarted { execution } => {
                 let at = self.story.executions.len();
-                self.newest.insert(*execution, at);
-                let story = ExecutionStory { number: execution.0, began_ms: at_ms, ..ExecutionStory::default() };
+                self.newest.insert((self.consumer, *execution), at);
+                let consumer = self.consumer;
+                let story =
+                    ExecutionStory { number: execution.0, consumer, began_ms: at_ms, ..ExecutionStory::default() };
                 self.story.executions.push(story);
                 self.story.fate = Fate::UnderWay;
-                line("starts".to_owned(), Kind::Execution, Some(at), execution.0)
+                line("starts".to_owned(), *execution)
             }
             ClientEvent::Send { execution, write, request_id, command, attempt, .. } => {
                 let identity = self.identity(write);
                 let text = told::of_send(command, &identity, *attempt);
-                let execution_at = execution.and_then(|execution| self.newest.get(&execution).copied());
+                let execution_at =
+                    execution.and_then(|execution| self.newest.get(&(self.consumer, execution)).copied());
                 let at = self.story.sends.len();
                 self.by_request.insert((*write, *request_id), at);
                 self.tracks.push(Track::default());
@@ -385,7 +391,7 @@ impl<'a> Teller<'a> {
                     server: None,
                 });
                 let who = execution.map_or(Who::Client, |execution| Who::Execution(execution.0));
-                Some(Told { who, kind: Kind::Send, row: Some(told::Row::Send(at)), text })
+                Some(Told { who, text })
             }
             ClientEvent::Reply { execution, write, request_id } => {
                 self.send_ended(execution, write, request_id, at_ms, ClientEnd::Reply)
@@ -394,46 +400,40 @@ impl<'a> Teller<'a> {
                 self.send_ended(execution, write, request_id, at_ms, ClientEnd::Failed(error.clone()))
             }
             ClientEvent::ExecutionSucceeded { execution } => {
-                let at = self.execution(execution).map(|(at, story)| {
+                if let Some(story) = self.execution(execution) {
                     story.ended_ms = Some(at_ms);
-                    at
-                });
+                }
                 self.story.fate = Fate::Succeeded;
-                line("succeeds".to_owned(), Kind::Execution, at, execution.0)
+                line("succeeds".to_owned(), *execution)
             }
             ClientEvent::ExecutionFailed { execution, error } => {
-                let at = self.execution(execution).map(|(at, story)| {
+                if let Some(story) = self.execution(execution) {
                     story.ended_ms = Some(at_ms);
                     story.error = Some(error.clone());
-                    at
-                });
+                }
                 self.story.fate = Fate::Failed;
-                line(if is_told { format!("fails: {error}") } else { String::new() }, Kind::Execution, at, execution.0)
+                line(if is_told { format!("fails: {}", clean(error)) } else { String::new() }, *execution)
+            }
+            ClientEvent::BackOffRestarted { execution } => {
+                line("met another error than before: the back-off starts over".to_owned(), *execution)
             }
             ClientEvent::BackOff { execution, wait_ms } => {
-                let at = self.execution(execution).map(|(at, story)| {
+                if let Some(story) = self.execution(execution) {
                     story.back_off = Some((at_ms, *wait_ms));
-                    at
-                });
-                line(told::of_back_off(*wait_ms), Kind::BackOff, at, execution.0)
+                }
+                line(told::of_back_off(*wait_ms), *execution)
             }
             ClientEvent::DeadLetter { execution } => {
-                let at = self.execution(execution).map(|(at, story)| {
+                if let Some(story) = self.execution(execution) {
                     story.dead_letter_ms = Some(at_ms);
-                    at
-                });
+                }
                 self.story.fate = Fate::DeadLetter;
-                line(told::of_dead_letter(execution.0), Kind::BackOff, at, execution.0)
+                line(told::of_dead_letter(execution.0), *execution)
             }
             ClientEvent::RecoveryFailed { execution, error } => {
-                let at = self.execution(execution).map(|(at, _)| at);
-                line(format!("the dead letter could not be published: {error}"), Kind::BackOff, at, execution.0)
+                self.story.fate = Fate::Failed;
+                line(format!("cannot be made a dead letter: {}", clean(error)), *execution)
             }
-            // These are about a consumer and no write.
-            ClientEvent::Assigned { .. }
-            | ClientEvent::Revoked { .. }
-            | ClientEvent::Lost { .. }
-            | ClientEvent::CommitFailed { .. } => None,
             ClientEvent::HungUp => {
                 if let Some(last) = self.story.executions.last_mut() {
                     last.hung_up_ms = Some(at_ms);
@@ -442,8 +442,13 @@ impl<'a> Teller<'a> {
                     client.end.get_or_insert((at_ms, ClientEnd::HungUp));
                 }
                 self.story.fate = Fate::HungUp;
-                line("closes its connections".to_owned(), Kind::BackOff, None, 0)
+                Some(Told { who: Who::Client, text: "closes its connections".to_owned() })
             }
+            // They are about a consumer and no record.
+            ClientEvent::Assigned { .. }
+            | ClientEvent::Revoked { .. }
+            | ClientEvent::Lost { .. }
+            | ClientEvent::CommitFailed { .. } => None,
         }
     }
 
@@ -461,7 +466,7 @@ impl<'a> Teller<'a> {
             client.end.get_or_insert((at_ms, end));
         }
         let who = execution.map_or(Who::Client, |execution| Who::Execution(execution.0));
-        Some(Told { who, kind: Kind::Send, row: at.map(told::Row::Send), text })
+        Some(Told { who, text })
     }
 
     fn server(&mut self, event: &'a ServerEvent, at_ms: u64, is_told: bool) -> Option<Told> {
@@ -487,8 +492,8 @@ impl<'a> Teller<'a> {
             (SendKind::Resend, Some(copy)) => Who::Resend(copy),
             (_, copy) => Who::Copy(copy.unwrap_or(0)),
         };
-        let (kind, text) = if is_told { told::of_server(event, &send.command)? } else { (Kind::End, String::new()) };
-        Some(Told { who, kind, row: Some(told::Row::Send(at)), text })
+        let text = if is_told { told::of_server(event, &send.command) } else { String::new() };
+        Some(Told { who, text })
     }
 
     /// A read becomes a row of its own when it is held, or ended with an error.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use backfire_model::Namespace;
 use bson::raw::{RawDocumentBuf, cstr};
 
-use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
 use crate::error::CommandError;
 use crate::plan::{Hint, Scan};
 use crate::query::Matcher;
 use crate::stages::locks::{Access, enter};
-use crate::value::{Collation, View};
+use crate::value::View;
 use crate::write::results::append_number;
 
 /// `{count: collection, query: {…}, limit, skip, hint, collation}`.
@@ -24,10 +24,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             None => Ok(0),
             Some(value) => idl::whole_number(value).ok_or_else(|| idl::wrong_type("count", field, value, "long")),
         };
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let context = shared.query_context(collation);
         let matcher = match request.get("query") {
             None | Some(View::Null | View::Undefined) => Matcher::all(),
@@ -69,6 +66,9 @@ impl Invocation for Count {
         Box::pin(async move {
             let op = run.op;
             op.view().ns = self.ns.to_string();
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::count(run, &self.ns.coll).await;
+            }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let found = match op.shared.catalog.get(&self.ns) {
                 None => 0,

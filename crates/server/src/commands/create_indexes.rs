@@ -130,9 +130,10 @@ fn normalized(spec: Document) -> Result<Document> {
         }
         None => return fail(9, "The 'name' field is a required property of an index specification".to_owned()),
     }
-    if let Ok(collation) = spec.get_document("collation") {
-        Collation::parse(collation)?;
-    }
+    let collation = match spec.get("collation") {
+        Some(Bson::Document(collation)) => Some(Collation::parse(collation)?),
+        _ => None,
+    };
     if let Some(filter) = spec.get("partialFilterExpression") {
         let Bson::Document(filter) = filter else {
             let found = View::from(filter).type_name();
@@ -145,7 +146,11 @@ fn normalized(spec: Document) -> Result<Document> {
         ordered.insert("unique", true);
     }
     for (name, value) in &spec {
-        if !matches!(name.as_str(), "v" | "unique" | "ns" | "background" | "dropDups") {
+        if name == "collation" {
+            // An explicit simple one stays until the collection's own has been looked at.
+            let whole = collation.clone().flatten().map_or_else(|| doc! { "locale": "simple" }, |it| it.spec().clone());
+            ordered.insert("collation", whole);
+        } else if !matches!(name.as_str(), "v" | "unique" | "ns" | "background" | "dropDups") {
             ordered.insert(name, value.clone());
         }
     }
@@ -166,7 +171,8 @@ impl Invocation for CreateIndexes {
             let collection = shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
             let before = collection.indexes().len() as i32;
             let mut wanted: Vec<Document> = Vec::new();
-            for spec in self.specs {
+            for mut spec in self.specs {
+                inherit_collation(&collection, &mut spec);
                 if !exists(&collection, &spec)? && !wanted.contains(&spec) {
                     wanted.push(spec);
                 }
@@ -195,6 +201,19 @@ impl Invocation for CreateIndexes {
                 "commitQuorum": "votingMembers",
             })?)
         })
+    }
+}
+
+/// An index without a collation has the collection's; the simple one is shown as none.
+fn inherit_collation(collection: &Collection, spec: &mut Document) {
+    match (spec.get_document("collation"), &collection.collation) {
+        (Ok(collation), _) if collation.get_str("locale").is_ok_and(|locale| locale == "simple") => {
+            spec.remove("collation");
+        }
+        (Err(_), Some(own)) => {
+            spec.insert("collation", own.spec().clone());
+        }
+        _ => {}
     }
 }
 

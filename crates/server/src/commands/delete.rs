@@ -20,7 +20,7 @@ use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::value::{Collation, View};
+use crate::value::View;
 use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::update::check_removal;
 use crate::write::{WriteKind, WriteResults};
@@ -61,7 +61,7 @@ pub(super) struct Statement {
     shown: Bytes,
     filter: RawDocumentBuf,
     multi: bool,
-    collation: Option<Collation>,
+    collation: Option<Document>,
     hint: Option<Hint>,
 }
 
@@ -90,10 +90,8 @@ impl Statement {
                 )));
             }
         };
-        let collation = match field("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation =
+            field("collation").and_then(View::as_document).map(|collation| collation.to_document()).transpose()?;
         let mut shown = RawDocumentBuf::new();
         shown.append(cstr!("q"), filter.clone());
         shown.append(cstr!("limit"), if multi { 0 } else { 1 });
@@ -155,7 +153,8 @@ impl Delete {
     /// Deletes what one statement names; returns how many documents.
     async fn statement(&self, run: &mut Run<'_>, statement: &Statement, id: i32) -> Result<i64> {
         let op = run.op;
-        let mut context = op.shared.query_context(statement.collation.clone());
+        let given = statement.collation.as_ref().map(View::from);
+        let mut context = op.shared.query_context(idl::collation(given, &op.shared, &self.ns)?);
         if let Some(variables) = &self.variables {
             context.bind_all(variables)?;
         }

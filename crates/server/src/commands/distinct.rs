@@ -6,7 +6,7 @@ use backfire_model::Namespace;
 use bson::RawBson;
 use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
-use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
 use crate::error::CommandError;
 use crate::net::request::raw;
 use crate::plan::{Hint, Scan};
@@ -27,10 +27,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(other) => return Err(idl::wrong_type("distinct", "key", other, "string")),
             None => return Err(idl::missing("distinct", "key")),
         };
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let context = shared.query_context(collation.clone());
         let matcher = match request.get("query") {
             None | Some(View::Null | View::Undefined) => Matcher::all(),
@@ -66,6 +63,9 @@ impl Invocation for Distinct {
         Box::pin(async move {
             let op = run.op;
             op.view().ns = self.ns.to_string();
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::distinct(run, &self.ns.coll, &self.key).await;
+            }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let mut values = Values::new(&self.key, self.collation.clone())?;
             if let Some(collection) = op.shared.catalog.get(&self.ns) {

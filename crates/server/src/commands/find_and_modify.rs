@@ -16,7 +16,8 @@ use crate::net::request::raw;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
 use crate::profile::Profile;
-use crate::query::{Match, Matcher, Projection, QueryContext, Sort};
+use crate::query::{Match, Matcher, Projection, Sort};
+use crate::server::Shared;
 use crate::sessions::history::{FindAndModifyKind, FindAndModifyRecord};
 use crate::sessions::{Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
@@ -26,7 +27,7 @@ use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::update::{Update, UpdateOptions};
 use crate::value::view::to_raw;
-use crate::value::{Collation, View, text};
+use crate::value::{View, text};
 use crate::write::prepare::id_of;
 use crate::write::update::{Change, Job, Outcome, check_removal};
 
@@ -41,7 +42,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             return Err(CommandError::new(40472, format!("{text} ({})", sequence.name)));
         }
         only_known(request, shared.profile)?;
-        parse(request, shared.profile, shared.query_context(None))
+        parse(request, shared)
     },
     ..CommandSpec::WRITE
 };
@@ -85,7 +86,9 @@ fn only_known(request: &Request, profile: &Profile) -> Result<()> {
     if profile.find_and_modify_names_itself { only } else { only.map_err(in_old_words) }
 }
 
-fn parse(request: &Request, profile: &Profile, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
+fn parse(request: &Request, shared: &Shared) -> Result<Box<dyn Invocation>> {
+    let profile = shared.profile;
+    let mut context = shared.query_context(None);
     let ns = idl::collection(request)?;
     let object = |name: &str| match request.get(name) {
         None | Some(View::Null | View::Undefined) => Ok(Document::new()),
@@ -109,7 +112,7 @@ fn parse(request: &Request, profile: &Profile, mut context: QueryContext) -> Res
     }
     let (query, fields, sort, collation) = (object("query")?, object("fields")?, object("sort")?, object("collation")?);
     let variables = object("let")?;
-    context = context.with_collation(if collation.is_empty() { None } else { Collation::parse(&collation)? });
+    context = context.with_collation(idl::collation(request.get("collation"), shared, &ns)?);
     context.bind_all(&variables)?;
     let array_filters: Vec<Document> = match request.get("arrayFilters").and_then(View::as_array) {
         Some(filters) => {

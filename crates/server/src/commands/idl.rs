@@ -1,11 +1,13 @@
 //! Errors and helpers of the generated command parsers: which fields a command has and of which type.
 
+use backfire_model::Namespace;
 use bson::Document;
 
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::profile::Profile;
-use crate::value::View;
+use crate::server::Shared;
+use crate::value::{Collation, View};
 
 /// Fields that every command may have.
 const GENERIC: &[&str] = &[
@@ -108,6 +110,17 @@ pub fn scale(request: &Request) -> Result<u64> {
             Some(_) => Err(CommandError::bad_value("scale has to be > 0")),
             None => Err(CommandError::bad_value("scale has to be a number > 0")),
         },
+    }
+}
+
+/// How strings compare: as the command says, or else as the collection has it.
+///
+/// # Errors
+/// When it is not a collation.
+pub fn collation(given: Option<View<'_>>, shared: &Shared, ns: &Namespace) -> Result<Option<Collation>> {
+    match given.and_then(View::as_document).filter(|collation| !collation.is_empty()) {
+        Some(collation) => Collation::parse(collation),
+        None => Ok(shared.catalog.get(ns).and_then(|collection| collection.collation.clone())),
     }
 }
 

@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod idl;
+mod on_view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -255,9 +256,11 @@ commands! {
     drop_database,
     drop_indexes,
     end_sessions,
+    explain,
     find,
     find_and_modify,
     get_cmd_line_opts,
+    get_default_rw_concern,
     get_log,
     get_more,
     get_nonce,
@@ -272,10 +275,14 @@ commands! {
     kill_op,
     kill_sessions,
     list_collections,
+    list_commands,
     list_databases,
     list_indexes,
     ping,
+    profile,
     refresh_sessions,
+    rename_collection,
+    repl_set_get_config,
     repl_set_get_status,
     repl_set_step_down,
     server_status,
@@ -299,6 +306,14 @@ impl CommandTable {
         let exists = |spec: &&&'static CommandSpec| (test_commands || !spec.test_only) && (spec.exists)(profile);
         let by_name = ALL.iter().filter(exists).flat_map(|spec| spec.names.iter().map(|name| (*name, *spec))).collect();
         Self { by_name }
+    }
+
+    /// Every command once, by name.
+    pub fn all(&self) -> Vec<&'static CommandSpec> {
+        let mut specs: Vec<_> =
+            self.by_name.iter().filter(|(name, spec)| **name == spec.name()).map(|(_, spec)| *spec).collect();
+        specs.sort_by_key(|spec| spec.name());
+        specs
     }
 
     /// The command called `name`.

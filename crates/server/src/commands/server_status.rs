@@ -102,6 +102,7 @@ fn status(shared: &Shared) -> Document {
         doc! {
             "cursor": { "timedOut": timed_out as i64, "open": { "pinned": pinned as i64, "total": open as i64 } },
             "operation": { "writeConflicts": read(&counters.write_conflicts) },
+            "ttl": { "deletedDocuments": read(&counters.ttl_deleted), "passes": read(&counters.ttl_passes) },
         },
     );
     let sessions = &shared.sessions.counters;

@@ -18,8 +18,8 @@ use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
 use crate::sessions::{Executed, StatementRecord};
 use crate::update::{Update as Change, UpdateOptions};
+use crate::value::View;
 use crate::value::view::to_raw;
-use crate::value::{Collation, View};
 use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::update::{Change as Changed, Job, Outcome};
 use crate::write::{WriteKind, WriteResults};
@@ -185,7 +185,7 @@ impl Update {
 
     async fn statement(&self, run: &Run<'_>, statement: &Statement, id: i32) -> Result<Outcome> {
         let shared = run.shared();
-        let collation = statement.collation.as_ref().map(Collation::parse).transpose()?.flatten();
+        let collation = idl::collation(statement.collation.as_ref().map(View::from), shared, &self.ns)?;
         let mut context = shared.query_context(collation.clone());
         for variables in [&self.variables, &statement.constants].into_iter().flatten() {
             context.bind_all(variables)?;

@@ -17,7 +17,7 @@ pub struct Capped {
     pub max_bytes: u64,
     /// How many documents it may have.
     pub max_documents: Option<u64>,
-    /// The table with the one key [`SIZE`].
+    /// The table with the one key `size`.
     pub table: TableId,
 }
 

@@ -36,12 +36,13 @@ const BUILT_IN: [(&str, &str); 4] =
 pub struct Catalog {
     engine: Arc<dyn Engine>,
     collections: RwLock<BTreeMap<Namespace, Arc<Collection>>>,
+    views: RwLock<BTreeMap<Namespace, crate::views::View>>,
 }
 
 impl Catalog {
     /// Reads the catalog from the engine, and adds what every server has.
     pub fn new(engine: Arc<dyn Engine>, rng: &mut impl Rng) -> Self {
-        let catalog = Self { engine, collections: RwLock::default() };
+        let catalog = Self { engine, collections: RwLock::default(), views: RwLock::default() };
         catalog.load();
         for (db, coll) in BUILT_IN {
             let uuid = uuid::Builder::from_random_bytes(rng.random()).into_uuid();
@@ -59,6 +60,13 @@ impl Catalog {
         for (key, value) in entries {
             let stored = Document::from_reader(&*value).ok();
             let ns = std::str::from_utf8(&key).ok().and_then(Namespace::parse);
+            let view = ns.as_ref().zip(stored.as_ref()).and_then(|(ns, stored)| {
+                crate::views::View::from_options(ns, stored.get_document("view").ok()?).ok().flatten()
+            });
+            if let Some(view) = view {
+                self.views.write().insert(view.ns.clone(), view);
+                continue;
+            }
             if let Some(collection) = ns.zip(stored).and_then(|(ns, stored)| {
                 let records = TableId(stored.get_i64("records").ok()? as u32);
                 let uuid = Uuid::parse_str(stored.get_str("uuid").ok()?).ok()?;
@@ -68,8 +76,9 @@ impl Catalog {
                 let table = stored.get_i64("capped").ok().map(|table| TableId(table as u32));
                 let capped = table.and_then(|table| Capped::from_options(&options, table));
                 let validator = Validator::from_options(&options).ok().flatten();
+                let collation = collation_of(&options).ok().flatten();
                 let collection = Collection::new(ns, uuid, options, records, indexes, last);
-                Some(collection.with_capped(capped).with_validator(validator))
+                Some(collection.with_capped(capped).with_validator(validator).with_collation(collation))
             }) {
                 self.collections.write().insert(collection.ns.clone(), Arc::new(collection));
             } else {
@@ -123,6 +132,9 @@ impl Catalog {
     /// # Errors
     /// 48 when it exists.
     pub fn create(&self, ns: &Namespace, options: Document, uuid: Uuid) -> Result<Arc<Collection>> {
+        if self.views.read().contains_key(ns) {
+            return Err(crate::views::refused(ns));
+        }
         let mut collections = self.collections.write();
         if collections.contains_key(ns) {
             return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
@@ -134,9 +146,10 @@ impl Catalog {
         let id_index = index_from(spec, self.engine.allocate_table())?;
         let records = self.engine.allocate_table();
         let capped = Capped::from_options(&options, self.engine.allocate_table());
-        let validator = Validator::from_options(&options)?;
+        let (validator, collation) = (Validator::from_options(&options)?, collation_of(&options)?);
         let collection = Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0);
-        let collection = Arc::new(collection.with_capped(capped).with_validator(validator));
+        let collection = collection.with_capped(capped).with_validator(validator).with_collation(collation);
+        let collection = Arc::new(collection);
         self.store(&collection);
         collections.insert(ns.clone(), Arc::clone(&collection));
         Ok(collection)
@@ -154,6 +167,66 @@ impl Catalog {
             Err(error) if error.code == 48 => self.get(ns).ok_or(error),
             other => other,
         }
+    }
+
+    /// The view called `ns`.
+    pub fn view(&self, ns: &Namespace) -> Option<crate::views::View> {
+        self.views.read().get(ns).cloned()
+    }
+
+    /// Whether `ns` is a view.
+    pub fn is_view(&self, ns: &Namespace) -> bool {
+        self.views.read().contains_key(ns)
+    }
+
+    /// The views of a database, by name.
+    pub fn views_of(&self, db: &str) -> Vec<crate::views::View> {
+        self.views.read().values().filter(|view| view.ns.db == db).cloned().collect()
+    }
+
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// 48 when there is something of that name.
+    pub fn create_view(&self, view: crate::views::View) -> Result<()> {
+        let (collections, mut views) = (self.collections.read(), self.views.write());
+        if collections.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("Collection already exists. NS: {}", view.ns)));
+        }
+        if views.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("A view already exists. NS: {}", view.ns)));
+        }
+        self.write(&view.ns, doc! { "view": view.options() }.to_vec().ok());
+        views.insert(view.ns.clone(), view);
+        Ok(())
+    }
+
+    /// Removes a view; says whether there was one.
+    pub fn drop_view(&self, ns: &Namespace) -> bool {
+        let there = self.views.write().remove(ns).is_some();
+        if there {
+            self.write(ns, None);
+        }
+        there
+    }
+
+    /// Gives a collection another name. What has that name goes.
+    ///
+    /// # Errors
+    /// 26 when there is no such collection.
+    pub fn rename(&self, from: &Namespace, to: &Namespace) -> Result<Arc<Collection>> {
+        let Some(old) = self.get(from) else {
+            return Err(CommandError::new(26, format!("Source collection {from} does not exist")));
+        };
+        self.drop(to);
+        let renamed = Arc::new(old.renamed(to.clone()));
+        let mut collections = self.collections.write();
+        collections.remove(from);
+        collections.insert(to.clone(), Arc::clone(&renamed));
+        drop(collections);
+        self.write(from, None);
+        self.store(&renamed);
+        Ok(renamed)
     }
 
     /// Removes a collection and its data; returns what was removed.
@@ -256,7 +329,8 @@ impl Catalog {
 
     /// The names of all databases that have a collection.
     pub fn databases(&self) -> BTreeSet<String> {
-        self.collections.read().keys().map(|ns| ns.db.clone()).collect()
+        let views: BTreeSet<_> = self.views.read().keys().map(|ns| ns.db.clone()).collect();
+        self.collections.read().keys().map(|ns| ns.db.clone()).chain(views).collect()
     }
 
     /// How many collections there are.
@@ -268,6 +342,11 @@ impl Catalog {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
+}
+
+/// The collation in a collection's options.
+fn collation_of(options: &Document) -> Result<Option<Collation>> {
+    options.get_document("collation").map_or(Ok(None), Collation::parse)
 }
 
 fn load_index(stored: &Bson) -> Option<Arc<Index>> {

@@ -14,9 +14,9 @@ use super::{Direction, Key, Snapshot, TableId, Transaction, Value, WriteConflict
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::query::Matcher;
-use crate::value::View;
 use crate::value::index_keys::{IndexKey, IndexKeys, IndexPattern};
 use crate::value::text;
+use crate::value::{Collation, View};
 use crate::write::validation::Validator;
 
 /// A collection.
@@ -30,6 +30,8 @@ pub struct Collection {
     pub options: RwLock<Document>,
     /// The table of its documents.
     pub records: TableId,
+    /// How its strings compare where a command does not say.
+    pub collation: Option<Collation>,
     /// What limits it, if it is capped.
     pub capped: Option<Capped>,
     /// What its documents must be like.
@@ -176,6 +178,7 @@ impl Collection {
             uuid,
             options: RwLock::new(options),
             records,
+            collation: None,
             capped: None,
             validator: RwLock::default(),
             next_record: AtomicU64::new(last_record + 1),
@@ -186,6 +189,11 @@ impl Collection {
     /// The same as a capped collection.
     pub fn with_capped(self, capped: Option<Capped>) -> Self {
         Self { capped, ..self }
+    }
+
+    /// The same with a collation.
+    pub fn with_collation(self, collation: Option<Collation>) -> Self {
+        Self { collation, ..self }
     }
 
     /// The same with a validator.
@@ -202,6 +210,21 @@ impl Collection {
     /// From now on its documents must be like this.
     pub fn set_validator(&self, validator: Option<Validator>) {
         *self.validator.write() = validator.map(Arc::new);
+    }
+
+    /// The same collection under another name.
+    pub fn renamed(&self, ns: Namespace) -> Self {
+        Self {
+            ns,
+            uuid: self.uuid,
+            options: RwLock::new(self.options.read().clone()),
+            records: self.records,
+            collation: self.collation.clone(),
+            capped: self.capped,
+            validator: RwLock::new(self.validator()),
+            next_record: AtomicU64::new(self.next_record.load(Ordering::Relaxed)),
+            indexes: RwLock::new(self.indexes()),
+        }
     }
 
     /// Its indexes, `_id` first.

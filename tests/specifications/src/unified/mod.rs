@@ -1,7 +1,7 @@
 //! The unified test format: how its files are read and run
 //! (<https://github.com/mongodb/specifications/blob/master/source/unified-test-format/unified-test-format.md>).
 //!
-//! [`file`] is what is written down, [`run`] what happens with it, [`operations`] what a test can do, [`matching`] and
+//! [`mod@file`] is what is written down, [`run`] what happens with it, [`operations`] what a test can do, [`matching`] and
 //! the `expect_...` files what it can assert.
 
 pub mod client;

@@ -7,7 +7,7 @@ use bson::raw::RawDocumentBuf;
 use bson::{DateTime, Document, doc};
 use parking_lot::Mutex;
 
-use crate::aggregate::{CurrentOpOptions, Documents, Environment, SourceStage};
+use crate::aggregate::{CurrentOpOptions, Documents, Environment, Pipeline, PipelineContext, SourceStage};
 use crate::cursors::Step;
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -18,8 +18,9 @@ use crate::query::Matcher;
 use crate::server::Shared;
 use crate::stats;
 use crate::storage::collection::Collection;
-use crate::value::View;
 use crate::value::view::to_raw;
+use crate::value::{Collation, View};
+use crate::views::{self, Resolved};
 
 /// How many documents are read between two interrupt checks.
 const CHECK_EVERY: u32 = 128;
@@ -88,6 +89,21 @@ impl OfServer {
         current_op::documents(&self.shared, wanted)
     }
 
+    /// What a view gives.
+    fn of_view(&self, view: &Resolved) -> Result<Documents> {
+        let collation = view.collation.as_ref().map(Collation::parse).transpose()?.flatten();
+        let context = PipelineContext {
+            query: self.shared.query_context(collation),
+            database: view.ns.db.clone(),
+            collection: Some(view.ns.coll.clone()),
+            allow_disk_use: false,
+        };
+        let pipeline = Pipeline::parse(&view.pipeline, &context)?;
+        let input = self.documents(&view.ns.db, &view.ns.coll)?;
+        let environment = Self::new(&self.op, view.ns.clone(), self.reader.clone());
+        pipeline.run(input, Arc::new(environment))
+    }
+
     fn collection(&self) -> Option<Arc<Collection>> {
         self.shared.catalog.get(&self.ns)
     }
@@ -142,7 +158,11 @@ fn storage_scale(options: &Document) -> u64 {
 impl Environment for OfServer {
     fn documents(&self, database: &str, collection: &str) -> Result<Documents> {
         self.op.check_interrupt()?;
-        let Some(collection) = self.shared.catalog.get(&Namespace::new(database, collection)) else {
+        let ns = Namespace::new(database, collection);
+        if let Some(resolved) = views::resolve(&self.shared.catalog, &ns)? {
+            return self.of_view(&resolved);
+        }
+        let Some(collection) = self.shared.catalog.get(&ns) else {
             return Ok(no_documents());
         };
         let scan = Scan::new(&self.op, collection, Arc::new(Matcher::all()), None)?;

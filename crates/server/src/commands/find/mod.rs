@@ -10,7 +10,7 @@ use bson::Document;
 use bson::raw::RawArrayBuf;
 
 use super::batch::{self, Shape};
-use super::{CommandSpec, Invocation, Run, Running, idl};
+use super::{CommandSpec, Invocation, Run, Running, idl, on_view};
 use crate::counters::bump;
 use crate::cursors::Tails;
 use crate::error::{CommandError, Result};
@@ -26,7 +26,7 @@ use crate::storage::Direction;
 use crate::storage::collection::Collection;
 use crate::tail::Tail;
 use crate::value::view::to_raw;
-use crate::value::{Collation, DocView, View, key_string, text};
+use crate::value::{DocView, View, key_string, text};
 use source::{FindSource, Records};
 
 /// `{find: collection, filter, sort, projection, skip, limit, batchSize, …}`.
@@ -37,10 +37,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         check_fields(request, shared.profile)?;
-        let collation = match request.get("collation").and_then(View::as_document) {
-            Some(collation) => Collation::parse(collation)?,
-            None => None,
-        };
+        let collation = idl::collation(request.get("collation"), shared, &ns)?;
         let mut context = shared.query_context(collation.clone());
         if let Some(variables) = object(request, "let")? {
             context.bind_all(&variables.to_document()?)?;
@@ -207,6 +204,9 @@ impl Invocation for Find {
         Box::pin(async move {
             let op = run.op;
             bump(&op.shared.counters.ops.query);
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::find(run, &self.ns.coll).await;
+            }
             op.view().ns = self.ns.to_string();
             let inside = enter(op, &self.ns, Access::Read).await?;
             let executor = |error: CommandError| error.caused_by("Executor error during find command");
