@@ -30,6 +30,12 @@ impl UriText {
         Self { text: text.to_owned(), unknown: Vec::new(), source: Source::File(place), is_verbatim }
     }
 
+    /// Of which nothing is known; `name` says what it is.
+    pub fn unknown(name: &str) -> Self {
+        let source = Source::unknown(format!("nothing says what {name} is"));
+        Self { text: "${?}".to_owned(), unknown: vec![name.to_owned()], source, is_verbatim: false }
+    }
+
     /// From a property whose placeholders were looked at.
     pub fn resolved(resolved: Resolved, source: Source) -> Self {
         let is_verbatim = source.place().is_some_and(|p| p.file().text.get(p.range()) == Some(resolved.text.as_str()));

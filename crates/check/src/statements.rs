@@ -109,6 +109,8 @@ fn state_listener(listener: &mut Listener, file: &Arc<SourceFile>, part: &Listen
         listener.handler.is_default = false;
     }
     if let Some(inner) = &part.inner_executions {
+        // In place of those that were found.
+        listener.writes.iter_mut().for_each(|write| write.layers.clear());
         listener.layers = vec![Layer {
             name: "a retry inside the listener".to_owned(),
             executions: Some(*inner.get_ref()),

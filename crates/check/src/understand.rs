@@ -91,7 +91,12 @@ fn service(
         (None, Some(_)) => "Spring Boot",
         _ => "drivers",
     };
-    let uri = uri(properties.as_ref(), &versions, by_code, stated, request);
+    let shows_listeners = read.is_some_and(|(sources, _)| sources.has_listeners());
+    let mut uri = uri(properties.as_ref(), &versions, by_code.clone(), stated, request);
+    if uri.is_none() && by_code.is_none() && properties.is_none() && shows_listeners {
+        // Sources alone: what configures them is somewhere else.
+        uri = Some(UriText::unknown("the connection string"));
+    }
     let mut client = client::client(uri, &versions, default_uri);
     if let Some((sources, reader)) = read {
         sources::apply_clients(&mut client, sources, reader);

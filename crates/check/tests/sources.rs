@@ -612,3 +612,21 @@ fn polls_go_on_while_a_listener_has_given_back_a_future() {
     assert!(!rules(&given_back).contains("BF030"), "{}", rules(&given_back));
     assert_eq!(counts(&given_back).trim(), "C.on 10 20 10");
 }
+
+#[test]
+fn a_stated_inner_retry_takes_the_place_of_those_that_were_found() {
+    let text = |stated: &str| {
+        format!(
+            "@EnableRetry class C {{ S s; @KafkaListener(topics = \"t\") void on(Order o) {{ s.store(o); }} }}
+         class S {{ MongoTemplate t; @Retryable void store(Order o) {{ t.save(o); }} }}
+         == application.yml
+         spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=1000
+         == backfire.toml
+         {stated}
+         "
+        )
+    };
+    assert_eq!(counts(&run(&text(""))).trim(), "C.on 30 60 30");
+    let stated = "[[listener]]\n         name = \"C.on\"\n         inner_executions = 2";
+    assert_eq!(counts(&run(&text(stated))).trim(), "C.on 20 40 20");
+}

@@ -29,7 +29,7 @@ const FILE_BYTES_MAX: usize = 1024 * 1024;
 /// Files beyond this number are not read.
 const FILES_MAX: usize = 50_000;
 /// The stack of the threads that parse and analyse: both recurse, up to a limit.
-const STACK_BYTES: usize = 512 * 1024 * 1024;
+const STACK_BYTES: usize = 128 * 1024 * 1024;
 /// How many threads parse.
 const THREADS_MAX: usize = 8;
 

@@ -58,8 +58,11 @@ pub const UNKNOWN_VALUE: Rule = Rule {
                 seen.push(why.clone());
                 let names = why.split_once("what ").and_then(|(_, rest)| rest.strip_suffix(" is"));
                 let names = names.filter(|names| !names.replace(", ", "").contains(' '));
-                let fix =
-                    names.map_or_else(|| "state it in backfire.toml".to_owned(), |name| format!("--set {name}=VALUE"));
+                let fix = match names {
+                    Some(names) => format!("--set {names}=VALUE"),
+                    None if name == "the connection string" => "--uri URI".to_owned(),
+                    None => "state it in backfire.toml".to_owned(),
+                };
                 findings.push(Finding::new(format!("{name} is not known: {why}")).at(place.as_ref()).fix(fix));
             }
         };
