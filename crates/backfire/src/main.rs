@@ -6,6 +6,7 @@
 mod cli;
 mod commands;
 mod exit;
+mod metrics;
 mod out;
 mod progress;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => commands::check::run(&arguments),
         Command::Rehearse(arguments) => commands::rehearse::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Sink(arguments) => commands::sink::run(&arguments),
     }
     .into()
 }

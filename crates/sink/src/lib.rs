@@ -17,9 +17,6 @@ mod stats;
 pub mod writer;
 
 pub use backfire_consumer::StopHandle;
-#[cfg(feature = "kafka")]
-pub use backfire_consumer::source::kafka::{KafkaConsumer, KafkaPublisher};
-pub use backfire_consumer::source::memory::Broker;
 pub use options::OptionError;
 pub use settings::{Delete, How, Id, Mode, Settings, Then};
 pub use sink::{Sink, SinkError};

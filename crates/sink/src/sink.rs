@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_consumer::owners::Owners;
+use backfire_consumer::source::memory::Broker;
 use backfire_consumer::{
     Container, ContainerError, DeadLetterRecoverer, Publisher, Source, SourceError, StopHandle, run_concurrently,
 };
 use backfire_driver::{Client, ClientSettings, DriverError, IndexModel, TcpConnector};
 use backfire_model::{ConnectionString, Namespace};
 use bson::{Document, doc};
+use tokio::time::sleep;
 
+use crate::generated;
 use crate::recoverer::{Reason, SinkRecoverer};
 use crate::settings::Settings;
 use crate::stats::{Stats, Summary};
@@ -18,6 +21,10 @@ use crate::writer::Writer;
 
 /// How many uncommitted records the ledger of owners follows.
 const FOLLOWED_RECORDS: usize = 100_000;
+
+/// How often the dead-letter topic is looked for, and the wait in between: a broker may be about to start.
+const LOOK_UPS: u32 = 5;
+const LOOK_UP_WAIT: Duration = Duration::from_secs(1);
 
 /// Why a sink did not start, or ended by itself. What was not committed is delivered again.
 #[derive(Debug, thiserror::Error)]
@@ -116,16 +123,34 @@ impl Sink {
         self.stop.clone()
     }
 
-    /// The client settings for a Kafka broker.
+    /// Runs on a Kafka broker (`host:port`, separated by commas).
+    ///
+    /// # Errors
+    /// As [`Sink::run`].
     #[cfg(feature = "kafka")]
-    pub fn kafka_settings(&self, brokers: &str) -> backfire_consumer::source::kafka::KafkaSettings {
+    pub async fn run_kafka(self, brokers: &str) -> Result<Summary, SinkError> {
+        use backfire_consumer::source::kafka::{KafkaConsumer, KafkaPublisher, KafkaSettings};
+
         let settings = &self.settings;
-        let topics = [self.topic.as_str()];
-        let mut kafka = backfire_consumer::source::kafka::KafkaSettings::new(brokers, settings.group(), topics);
-        kafka.max_poll_interval = Duration::from_millis(settings.max_poll_interval_ms);
-        kafka.session_timeout = Duration::from_millis(settings.session_timeout_ms);
-        kafka.properties = settings.kafka.clone();
-        kafka
+        let kafka = KafkaSettings {
+            max_poll_interval: Duration::from_millis(settings.max_poll_interval_ms),
+            session_timeout: Duration::from_millis(settings.session_timeout_ms),
+            properties: settings.kafka.clone(),
+            ..KafkaSettings::new(brokers, settings.group(), [self.topic.as_str()])
+        };
+        let publisher = KafkaPublisher::new(&kafka)?;
+        publisher.reach(Duration::from_millis(settings.patience_ms)).await?;
+        self.run(|_| KafkaConsumer::new(&kafka), publisher).await
+    }
+
+    /// Runs on topics in memory, such as those of [`generated`](crate::generated).
+    ///
+    /// # Errors
+    /// As [`Sink::run`].
+    pub async fn run_in_memory(self, broker: Broker) -> Result<Summary, SinkError> {
+        let topic = self.topic.clone();
+        let source = broker.clone();
+        self.run(|settings| generated::consumer(&source, settings, &topic), broker).await
     }
 
     /// Runs until it is asked to stop, or its limit is reached. `source` makes the members of the group.
@@ -166,8 +191,13 @@ impl Sink {
         }
         let destination = settings.destination();
         let dead_letter_topic = destination.topic_for(&self.topic);
-        if publisher.partitions(&dead_letter_topic).await.is_none() {
-            return Err(SinkError::NoDeadLetterTopic { topic: dead_letter_topic });
+        let mut tries = 0;
+        while publisher.partitions(&dead_letter_topic).await.is_none() {
+            tries += 1;
+            if tries >= LOOK_UPS {
+                return Err(SinkError::NoDeadLetterTopic { topic: dead_letter_topic });
+            }
+            sleep(LOOK_UP_WAIT).await;
         }
         let send_timeout = Duration::from_millis(settings.send_timeout_ms);
         let letters = Arc::new(DeadLetterRecoverer::new(publisher, destination).send_timeout(send_timeout));

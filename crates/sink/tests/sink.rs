@@ -11,7 +11,7 @@ use backfire_model::{ConnectionString, Namespace};
 use backfire_rehearsal::Transport;
 use backfire_rehearsal::lab::Lab;
 use backfire_server::ServerConfig;
-use backfire_sink::{Settings, Sink, SinkError, Summary, generated};
+use backfire_sink::{Settings, Sink, SinkError, Summary};
 use bson::{Bson, Document, doc};
 use tokio::time::{sleep, timeout};
 
@@ -61,8 +61,7 @@ impl World {
     /// Runs a sink until this many records are done; ten minutes at most.
     async fn run(&self, sets: &[(&str, &str)], records: u64) -> Result<Summary, SinkError> {
         let sink = self.sink(sets).limit(records);
-        let source = |settings: &Settings| generated::consumer(&self.broker, settings, "orders");
-        timeout(Duration::from_secs(600), sink.run(source, self.broker.clone())).await.expect("it ends")
+        timeout(Duration::from_secs(600), sink.run_in_memory(self.broker.clone())).await.expect("it ends")
     }
 
     async fn documents(&self) -> Vec<Document> {
@@ -263,9 +262,8 @@ async fn a_sink_dropped_at_any_time_loses_nothing_and_applies_nothing_twice() {
             .await;
         let sets = [("consumer.max_poll_records", "4")];
         let sink = world.sink(&sets);
-        let source = |settings: &Settings| generated::consumer(&world.broker, settings, "orders");
         tokio::select! {
-            ended = sink.run(source, world.broker.clone()) => panic!("it ended: {ended:?}"),
+            ended = sink.run_in_memory(world.broker.clone()) => panic!("it ended: {ended:?}"),
             () = sleep(Duration::from_millis(after_ms)) => {}
         }
         let left: i64 = 40 - world.committed().iter().map(|offset| offset.unwrap_or(0)).sum::<i64>();

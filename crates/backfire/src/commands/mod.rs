@@ -3,3 +3,4 @@
 pub mod check;
 pub mod rehearse;
 pub mod serve;
+pub mod sink;
