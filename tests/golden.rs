@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use backfire_tests::{Lab, Wire, shared};
+use backfire_wire::{Frame, OpCode, OpMsg, OpReply, compression};
 use bson::{Bson, Document};
 use regex::Regex;
 
@@ -48,10 +49,28 @@ const MASKED: &[&str] = &[
     "count",
     "timesEntered",
     "payload",
+    "port",
+    "gitVersion",
 ];
 
 /// Commands whose replies describe a machine or a build.
 const LEFT_OUT: &[&str] = &["serverStatus", "buildInfo", "hostInfo", "getCmdLineOpts", "replSetGetStatus"];
+
+/// Replies that differ, each with the number under which docs/differences.md says why: file, case, step.
+const ALLOWED: &[(&str, &str, usize, u32)] = &[
+    ("query.json", "out_and_merge", 8, 20),
+    ("admin.json", "info", 15, 17),
+    ("admin.json", "info", 16, 17),
+    ("admin.json", "info", 17, 17),
+    ("admin.json", "current_op_command", 0, 18),
+    ("admin.json", "current_op_command", 1, 18),
+    ("admin.json", "current_op_command", 2, 18),
+    ("admin.json", "sasl", 0, 4),
+    ("admin.json", "sasl", 1, 4),
+    ("admin.json", "sasl", 2, 4),
+    ("raw_frames.json", "compressed_nested", 0, 9),
+    ("raw_frames.json", "old_insert", 0, 11),
+];
 
 fn mask(value: &Bson, texts: &[(Regex, &str)]) -> Bson {
     match value {
@@ -96,6 +115,8 @@ fn same(one: &Bson, other: &Bson) -> bool {
 
 struct Case<'a> {
     lab: &'a Lab,
+    /// The steps whose replies may differ.
+    allowed: Vec<usize>,
     connections: HashMap<String, Wire>,
     started: HashMap<String, String>,
     texts: Vec<(Regex, &'static str)>,
@@ -146,12 +167,19 @@ impl Case<'_> {
             tokio::time::sleep(Duration::from_millis(millis as u64)).await;
         }
         let (Ok(expected), Some(reply)) = (step.get_document("reply"), reply) else { return };
-        if LEFT_OUT.contains(&command_name.as_str()) {
+        // What a case drops first is what an earlier one left on the recorded server.
+        let clears_up = index == 0 && command_name == "drop";
+        if clears_up || LEFT_OUT.contains(&command_name.as_str()) {
             return;
         }
         self.compared += 1;
         let (expected, got) = (mask_document(expected, &self.texts), mask_document(&reply, &self.texts));
-        if !same(&Bson::Document(expected.clone()), &Bson::Document(got.clone())) {
+        let equal = same(&Bson::Document(expected.clone()), &Bson::Document(got.clone()));
+        if self.allowed.contains(&index) {
+            if equal {
+                self.failures.push(format!("step {index} is equal and need not be allowed to differ any more"));
+            }
+        } else if !equal {
             self.failures.push(format!("step {index}: {step}\n    recorded {expected}\n    answered {got}"));
         }
     }
@@ -165,6 +193,17 @@ impl Case<'_> {
     }
 }
 
+/// Parts of texts that differ from run to run.
+fn changing_texts() -> Vec<(Regex, &'static str)> {
+    vec![
+        (Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").expect("valid"), "a UUID"),
+        (Regex::new(r"Timestamp\(\d+, \d+\)").expect("valid"), "a Timestamp"),
+        (Regex::new(r"new Date\(\d+\)").expect("valid"), "a Date"),
+        // The recorded server's term; every election of the recording moved it.
+        (Regex::new(r"a Timestamp, t: \d+").expect("valid"), "a Timestamp, t: a term"),
+    ]
+}
+
 /// Plays every case of a file on a fresh server each. `only` picks cases by name.
 async fn replay(file: &str) {
     let Some(folder) = shared::folder("golden") else { return };
@@ -173,20 +212,22 @@ async fn replay(file: &str) {
     let Bson::Document(cases) = Bson::try_from(json).expect("the recording is extended JSON") else {
         panic!("not an object")
     };
-    let texts = vec![
-        (Regex::new("[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}").expect("valid"), "a UUID"),
-        (Regex::new(r"Timestamp\(\d+, \d+\)").expect("valid"), "a Timestamp"),
-        (Regex::new(r"new Date\(\d+\)").expect("valid"), "a Date"),
-        // The recorded server's term; every election of the recording moved it.
-        (Regex::new(r"a Timestamp, t: \d+").expect("valid"), "a Timestamp, t: a term"),
-    ];
+    let texts = changing_texts();
     let mut report = Vec::new();
     let mut compared = 0;
     for (name, steps) in &cases {
         let lab = Lab::new();
         let (connections, started) = (HashMap::new(), HashMap::new());
-        let mut case =
-            Case { lab: &lab, connections, started, texts: texts.clone(), failures: Vec::new(), compared: 0 };
+        let allowed = ALLOWED.iter().filter(|(of, case, ..)| (*of, *case) == (file, name.as_str()));
+        let mut case = Case {
+            lab: &lab,
+            allowed: allowed.map(|(_, _, step, _)| *step).collect(),
+            connections,
+            started,
+            texts: texts.clone(),
+            failures: Vec::new(),
+            compared: 0,
+        };
         for (index, step) in steps.as_array().expect("a case is a list").iter().enumerate() {
             case.step(index, step.as_document().expect("a step is an object")).await;
         }
@@ -196,6 +237,90 @@ async fn replay(file: &str) {
     assert!(compared > 0, "{file} holds no step with a reply");
     println!("{file}: {} of {compared} replies equal", compared - report.len());
     assert!(report.is_empty(), "{} of {compared} replies differ:\n{}", report.len(), report.join("\n"));
+}
+
+/// A frame of the server as it is compared: what stands around the document, and the document.
+fn decoded(frame: &Frame, texts: &[(Regex, &str)]) -> String {
+    let (inner, compressed) = match frame.header.op_code {
+        OpCode::Compressed => {
+            let (inner, compressor) = compression::decompress(frame).expect("a server compresses rightly");
+            (inner, format!("in {} ", compressor.name()))
+        }
+        _ => (frame.clone(), String::new()),
+    };
+    let to = frame.header.response_to;
+    let document = |bytes: &[u8]| {
+        let document = Document::from_reader(bytes).expect("a server writes valid BSON");
+        mask_document(&document, texts)
+    };
+    match inner.header.op_code {
+        OpCode::Msg => {
+            let message = OpMsg::parse(&inner).expect("a server writes valid messages");
+            format!("{compressed}OP_MSG to {to} flags {:?} {}", message.flags, document(&message.body))
+        }
+        _ => {
+            let reply = OpReply::parse(&inner).expect("nothing else than OP_REPLY");
+            format!("{compressed}OP_REPLY to {to} flags {:?} {}", reply.flags, document(&reply.document))
+        }
+    }
+}
+
+fn from_hex(text: &str) -> Vec<u8> {
+    (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).expect("hexadecimal")).collect()
+}
+
+/// What a server answers to these bytes, and whether it closes the connection.
+async fn exchange(lab: &Lab, send: &[Vec<u8>], texts: &[(Regex, &str)]) -> (Vec<String>, bool) {
+    let mut wire = lab.connect();
+    for bytes in send {
+        wire.write(bytes).await;
+    }
+    let mut frames = Vec::new();
+    loop {
+        match tokio::time::timeout(Duration::from_secs(1), wire.frame()).await {
+            Ok(Some(frame)) => frames.push(decoded(&frame, texts)),
+            Ok(None) => return (frames, true),
+            Err(_) => return (frames, false),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn raw_frames() {
+    const FILE: &str = "raw_frames.json";
+    let Some(folder) = shared::folder("golden") else { return };
+    let text = std::fs::read_to_string(folder.join(FILE)).expect("the recording is readable");
+    let cases: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&text).expect("the recording is JSON");
+    let texts = changing_texts();
+    let mut report = Vec::new();
+    for (name, case) in &cases {
+        let frames = |field: &str| -> Vec<Vec<u8>> {
+            let list = case[field].as_array().expect("a list of frames");
+            list.iter().map(|frame| from_hex(frame.as_str().expect("hexadecimal"))).collect()
+        };
+        let recorded: Vec<_> = frames("receive")
+            .into_iter()
+            .map(|bytes| decoded(&Frame::from_whole(bytes.into()).expect("a whole frame"), &texts))
+            .collect();
+        let recorded = (recorded, case["closed"].as_bool().expect("a bool"));
+        let answered = exchange(&Lab::new(), &frames("send"), &texts).await;
+        let allowed = ALLOWED.iter().any(|(file, case, ..)| (*file, *case) == (FILE, name.as_str()));
+        if (answered == recorded) == allowed {
+            report.push(format!("{name}\n    recorded {recorded:?}\n    answered {answered:?}"));
+        }
+    }
+    println!("{FILE}: {} of {} exchanges as they should be", cases.len() - report.len(), cases.len());
+    assert!(report.is_empty(), "{} exchanges differ (or are equal now):\n{}", report.len(), report.join("\n"));
+}
+
+#[test]
+fn every_allowed_difference_is_explained() {
+    let page =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/differences.md")).expect("the page");
+    for (file, case, step, number) in ALLOWED {
+        let entry = format!("\n{number}. **");
+        assert!(page.contains(&entry), "{file} {case} step {step}: docs/differences.md has no entry {number}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,4 +341,19 @@ async fn tickets() {
 #[tokio::test(start_paused = true)]
 async fn sessions_more() {
     replay("sessions_more.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn crud() {
+    replay("crud.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn query() {
+    replay("query.json").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn admin() {
+    replay("admin.json").await;
 }

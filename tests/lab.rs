@@ -41,7 +41,7 @@ pub struct Lab {
     /// The server.
     pub server: Server,
     events: Arc<Recorder>,
-    connections: Mutex<Vec<JoinHandle<()>>>,
+    connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Lab {
@@ -64,7 +64,7 @@ impl Lab {
         change(&mut config);
         let server = Server::new(config);
         server.spawn_housekeeping();
-        Self { server, events, connections: Mutex::default() }
+        Self { server, events, connections: Arc::default() }
     }
 
     /// A new connection.
@@ -82,7 +82,8 @@ impl Lab {
     /// When the server panicked on one of them.
     pub async fn finish(self) {
         self.server.stop().await;
-        for task in self.connections.into_inner() {
+        let connections = std::mem::take(&mut *self.connections.lock());
+        for task in connections {
             task.await.expect("the server must not panic");
         }
     }
@@ -135,8 +136,13 @@ impl Lab {
     pub fn distant_client(&self, options: &str, one_way: Duration, listener: impl Listener) -> Client {
         let uri = ConnectionString::parse(&format!("mongodb://127.0.0.1:27017/?replicaSet=rs0&{options}"));
         let settings = ClientSettings::from_connection_string(&uri.expect("a valid connection string"));
-        let connector = Pipes { server: self.server.clone(), one_way };
-        Client::connect(settings.expect("settings"), connector, listener, 1).expect("a client")
+        Client::connect(settings.expect("settings"), self.connector(one_way), listener, 1).expect("a client")
+    }
+
+    /// What opens a client's connections, whatever address it asks for. Messages take `one_way` to the server, and
+    /// replies as long.
+    pub fn connector(&self, one_way: Duration) -> impl Connector + use<> {
+        Pipes { server: self.server.clone(), one_way, connections: Arc::clone(&self.connections) }
     }
 
     /// What happened after the first `known` events.
@@ -160,6 +166,7 @@ impl Default for Lab {
 struct Pipes {
     server: Server,
     one_way: Duration,
+    connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
 
 impl Connector for Pipes {
@@ -176,7 +183,8 @@ impl Connector for Pipes {
             tokio::spawn(delay(from_server, to_client, self.one_way));
             end
         };
-        tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
+        let task = tokio::spawn(async move { server.serve(far, "127.0.0.1:50000".to_owned()).await });
+        self.connections.lock().push(task);
         Box::pin(std::future::ready(Ok(Box::new(near) as Box<dyn Stream>)))
     }
 }
@@ -211,7 +219,7 @@ struct Recorder {
 impl Observer for Recorder {
     fn record(&self, what: What) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        self.events.lock().push(Event { at_ms, record: None, what });
+        self.events.lock().push(Event { at_ms, record: None, consumer: None, what });
     }
 }
 

@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Level};
 use crate::prediction::Prediction;
 use crate::rules::{self, Context};
-use crate::service::{Recoverer, Retries, Service};
+use crate::service::{Id, ListenerKind, Recoverer, Retries, Service, Write};
 use crate::setting::{Setting, Source, counted};
 use crate::source::masked;
 
@@ -89,6 +89,15 @@ fn notes(service: &Service) -> Vec<String> {
             ));
         }
     }
+    if !service.silent.is_empty() {
+        let names: Vec<&str> = service.silent.iter().map(|listener| listener.name.as_str()).collect();
+        notes.push(format!("no write to MongoDB was found in {}: nothing is predicted for them", names.join(", ")));
+    }
+    for listener in service.listeners.iter().filter(|listener| !listener.is_assumed && listener.writes.is_empty()) {
+        if listener.kind != ListenerKind::Sink && listener.place.is_some() {
+            notes.push(format!("{}: no write to MongoDB was found in it; any is assumed", listener.name));
+        }
+    }
     for listener in service.listeners.iter().filter(|listener| listener.is_assumed) {
         notes.push(format!("{}: no listener was found; this is what the settings mean for one", listener.name));
     }
@@ -144,11 +153,11 @@ fn settings(service: &Service) -> Vec<SettingRow> {
                 Recoverer::Log => "logged and dropped",
                 Recoverer::DeadLetter => "dead-letter topic",
                 Recoverer::Own => "a recoverer of the application",
-                Recoverer::Stop => "the task stops",
+                Recoverer::Stop => "it stops, and the record comes back with the next start",
             }
             .to_owned()
         }));
-        for layer in &listener.layers {
+        for layer in listener.inner_layers() {
             let value = layer
                 .executions
                 .map_or_else(|| "unknown".to_owned(), |number| counted(number, "execution", "executions"));
@@ -156,7 +165,8 @@ fn settings(service: &Service) -> Vec<SettingRow> {
         }
         for write in &listener.writes {
             let source = write.place.clone().map_or_else(|| Source::unknown("nowhere"), Source::File);
-            rows.push(SettingRow { name: name("write"), value: write.op.name().to_owned(), source, note: None });
+            let note = (write.path.len() > 1).then(|| format!("via {}", write.path.join(" > ")));
+            rows.push(SettingRow { name: name("write"), value: shown_write(write), source, note });
         }
         rows.push(row(name("max.poll.records"), &listener.max_poll_records, ToString::to_string));
         rows.push(row(name("max.poll.interval.ms"), &listener.max_poll_interval_ms, ToString::to_string));
@@ -167,6 +177,29 @@ fn settings(service: &Service) -> Vec<SettingRow> {
         row.value = masked(&row.value);
     }
     rows
+}
+
+/// A write as one reads it.
+fn shown_write(write: &Write) -> String {
+    let mut text = write.op.name().to_owned();
+    if !write.models.is_empty() {
+        let models: Vec<&str> = write.models.iter().take(6).map(|model| model.name()).collect();
+        let more = if write.models.len() > models.len() { ", ..." } else { "" };
+        text = format!("{text} of {}{more}", models.join(", "));
+    }
+    let parts = [
+        (write.id == Id::Generated, "a new _id each time"),
+        (write.repeats, "any number of times"),
+        (write.in_transaction, "in a transaction"),
+        (write.is_guarded == Some(true), "guarded"),
+        (!write.is_reported(), "its failure is not seen"),
+    ];
+    for (holds, what) in parts {
+        if holds {
+            text = format!("{text}, {what}");
+        }
+    }
+    text
 }
 
 fn listener_source(listener: &crate::service::Listener) -> Source {

@@ -24,6 +24,10 @@ pub struct Counters {
     pub awaiting_topology_changes: AtomicU64,
     /// Hellos that stream their replies.
     pub exhaust_hellos: AtomicU64,
+    /// Documents that have expired.
+    pub ttl_deleted: AtomicU64,
+    /// How often expired documents were looked for.
+    pub ttl_passes: AtomicU64,
 }
 
 /// `opcounters`: statements by kind.

@@ -29,6 +29,17 @@ pub enum Step<T> {
     End,
 }
 
+/// What happens at the end of a source.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tails {
+    /// Its cursor ends.
+    No,
+    /// Its cursor stays open, and can be asked again.
+    Yes,
+    /// The same, and `getMore` waits a while for new documents.
+    AndWaits,
+}
+
 /// Where a cursor's documents come from, one after another.
 pub trait DocumentSource: Send {
     /// Does a bounded amount of work.
@@ -39,6 +50,16 @@ pub trait DocumentSource: Send {
 
     /// An operation is about to read from it.
     fn begin(&mut self, _op: &Arc<Op>) {}
+
+    /// Whether it knows without another step that there is nothing more.
+    fn is_at_end(&self) -> bool {
+        false
+    }
+
+    /// Whether it goes on behind its end when there are new documents.
+    fn tails(&self) -> Tails {
+        Tails::No
+    }
 
     /// Whether one step can take so long that it belongs on a thread of its own.
     fn is_long(&self) -> bool {
@@ -52,6 +73,10 @@ struct List(std::vec::IntoIter<Value>);
 impl DocumentSource for List {
     fn step(&mut self) -> Result<Step<Value>> {
         Ok(self.0.next().map_or(Step::End, Step::Found))
+    }
+
+    fn is_at_end(&self) -> bool {
+        self.0.len() == 0
     }
 }
 

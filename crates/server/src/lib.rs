@@ -22,10 +22,14 @@ pub mod reference;
 pub mod server;
 pub mod sessions;
 pub mod stages;
+pub mod stats;
 pub mod storage;
+pub mod tail;
 pub mod topology;
+pub mod ttl;
 pub mod update;
 pub mod value;
+pub mod views;
 pub mod write;
 
 pub use server::{Server, ServerConfig};

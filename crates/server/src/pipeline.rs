@@ -15,7 +15,8 @@ use crate::net::connection::Connection;
 use crate::ops::Op;
 use crate::server::Shared;
 use crate::stages::{
-    checks, deadline, fail_point, labels, lookup, receive, reply, session_checkout, session_fields, write_concern,
+    checks, deadline, fail_point, labels, lookup, read_concern, receive, reply, session_checkout, session_fields,
+    write_concern,
 };
 
 /// What the connection does after a command.
@@ -125,9 +126,10 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     checks::primary(op, spec, request)?;
 
     deadline::arm(op, request)?;
+    read_concern::choose(op, spec, request)?;
     op.check_interrupt()?;
     op.view().started = Some(Instant::now());
-    let concern = write_concern::parse(spec, request)?;
+    let concern = write_concern::parse(spec, &*invocation, request)?;
 
     let mut session = session_checkout::check_out(op, spec, &facts.session).await?;
     facts.op_time_before = Some(op.shared.topology.last_op_time());

@@ -7,11 +7,11 @@ use std::sync::Arc;
 use bson::{Bson, Document};
 
 use crate::cursors::Step;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, fail};
 use crate::net::request::raw;
 use crate::ops::Op;
-use crate::query::Matcher;
 use crate::query::bounds::{KeyRange, Predicate};
+use crate::query::{Matcher, Sort};
 use crate::storage::collection::{Collection, Index};
 use crate::storage::record::RecordId;
 use crate::storage::{Direction, Key, Snapshot, Value};
@@ -44,6 +44,27 @@ pub struct Scan {
     ahead: VecDeque<(Key, Value)>,
     /// Records already seen: an index has several entries for a document with an array.
     seen: HashSet<RecordId>,
+    examined: Examined,
+}
+
+/// How much was looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Examined {
+    /// Keys of an index.
+    pub keys: u64,
+    /// Documents.
+    pub documents: u64,
+}
+
+/// The way that was chosen, for `explain`.
+#[derive(Debug, Clone)]
+pub enum Chosen {
+    /// One record, by its `_id`.
+    Record,
+    /// An index.
+    Index(Arc<Index>),
+    /// All records.
+    Collection,
 }
 
 /// Which index the client wants.
@@ -87,7 +108,7 @@ impl Scan {
     /// # Errors
     /// 2 when the hint names an index that does not exist.
     pub fn new(op: &Op, collection: Arc<Collection>, matcher: Arc<Matcher>, hint: Option<&Hint>) -> Result<Self> {
-        let snapshot = op.shared.engine.snapshot();
+        let snapshot = op.snapshot();
         let mut direction = Direction::Forward;
         let access = match hint {
             Some(Hint::Natural(order)) => {
@@ -97,12 +118,89 @@ impl Scan {
             Some(hint) => hinted(&collection, &matcher, hint)?,
             None => choose(&*snapshot, &collection, &matcher),
         };
+        Ok(Self::with(op, snapshot, collection, matcher, access, direction))
+    }
+
+    /// Plans a scan whose documents come in the order of `sort` if an index can give it; says whether they do.
+    ///
+    /// # Errors
+    /// As [`Scan::new`].
+    pub fn in_order(
+        op: &Op,
+        collection: Arc<Collection>,
+        matcher: Arc<Matcher>,
+        hint: Option<&Hint>,
+        sort: &Sort,
+    ) -> Result<(Self, bool)> {
+        let mut scan = Self::new(op, Arc::clone(&collection), matcher, hint)?;
+        let order = match &scan.access {
+            Access::Index { index, .. } => order_of(index, sort),
+            Access::Record(_) => Some(Direction::Forward),
+            Access::Collection if hint.is_none() => {
+                let usable = |index: &&Arc<Index>| is_complete(index, &scan.matcher) && order_of(index, sort).is_some();
+                let found = collection.indexes().iter().find(usable).cloned();
+                found.and_then(|index| {
+                    let order = order_of(&index, sort);
+                    scan.access = Access::Index { index, ranges: VecDeque::from([everything()]) };
+                    op.view().plan_summary = Some("IXSCAN");
+                    order
+                })
+            }
+            Access::Collection => None,
+        };
+        if let Some(direction) = order {
+            scan.turn(direction);
+        }
+        Ok((scan, order.is_some()))
+    }
+
+    /// Plans a scan of the part of an index that `min` (inclusive) and `max` (exclusive) leave.
+    ///
+    /// # Errors
+    /// 51173 without a hint; 51174 when the limits do not have the index's fields.
+    pub fn bounded(
+        op: &Op,
+        collection: Arc<Collection>,
+        matcher: Arc<Matcher>,
+        hint: Option<&Hint>,
+        (min, max): (Option<&Document>, Option<&Document>),
+    ) -> Result<Self> {
+        let Some(hint @ (Hint::Name(_) | Hint::Key(_))) = hint else {
+            return fail(51173, "When using min()/max() a hint of which index to use must be provided");
+        };
+        let mut scan = Self::new(op, collection, matcher, Some(hint))?;
+        let Access::Index { index, ranges } = &mut scan.access else {
+            return fail(51174, "The index chosen is not compatible with min/max");
+        };
+        let mut whole = everything();
+        let limit = |given: Option<&Document>, at: &mut Vec<u8>| match given {
+            None => Ok(()),
+            Some(given) if given.keys().eq(index.pattern.fields().iter().map(|(path, _)| path)) => {
+                *at = index.pattern.encode(&given.values().cloned().collect::<Vec<_>>());
+                Ok(())
+            }
+            Some(_) => fail(51174, "The index chosen is not compatible with min/max"),
+        };
+        limit(min, &mut whole.start)?;
+        limit(max, &mut whole.end)?;
+        *ranges = VecDeque::from([whole]);
+        Ok(scan)
+    }
+
+    fn with(
+        op: &Op,
+        snapshot: Box<dyn Snapshot>,
+        collection: Arc<Collection>,
+        matcher: Arc<Matcher>,
+        access: Access,
+        direction: Direction,
+    ) -> Self {
         op.view().plan_summary = Some(match &access {
             Access::Record(_) => "IDHACK",
             Access::Index { .. } => "IXSCAN",
             Access::Collection => "COLLSCAN",
         });
-        Ok(Self {
+        Self {
             snapshot,
             collection,
             matcher,
@@ -111,7 +209,44 @@ impl Scan {
             position: None,
             ahead: VecDeque::new(),
             seen: HashSet::new(),
-        })
+            examined: Examined::default(),
+        }
+    }
+
+    /// The way that was chosen, and in which direction it is gone.
+    pub fn chosen(&self) -> (Chosen, Direction) {
+        let chosen = match &self.access {
+            Access::Record(_) => Chosen::Record,
+            Access::Index { index, .. } => Chosen::Index(Arc::clone(index)),
+            Access::Collection => Chosen::Collection,
+        };
+        (chosen, self.direction)
+    }
+
+    /// How much was looked at so far.
+    pub fn examined(&self) -> Examined {
+        self.examined
+    }
+
+    /// Reads an index in this direction.
+    fn turn(&mut self, direction: Direction) {
+        if let (Access::Index { ranges, .. }, Direction::Backward) = (&mut self.access, direction) {
+            ranges.make_contiguous().reverse();
+        }
+        self.direction = direction;
+    }
+
+    /// The index that is read.
+    pub fn index(&self) -> Option<&Arc<Index>> {
+        match &self.access {
+            Access::Index { index, .. } => Some(index),
+            Access::Record(_) | Access::Collection => None,
+        }
+    }
+
+    /// Whether it knows without another step that there is nothing more.
+    pub fn is_at_end(&self) -> bool {
+        matches!(self.access, Access::Record(None)) && self.ahead.is_empty()
     }
 
     /// Does a bounded amount of work: looks at one candidate.
@@ -120,6 +255,7 @@ impl Scan {
     /// When the filter fails on a document.
     pub fn step(&mut self) -> Result<Step<(RecordId, Value)>> {
         let Some((record, value)) = self.candidate() else { return Ok(Step::End) };
+        self.examined.documents += u64::from(value.is_some());
         match value {
             Some(value) if self.matcher.matches(raw(&value))? => Ok(Step::Found((record, value))),
             _ => Ok(Step::Nothing),
@@ -149,6 +285,7 @@ impl Scan {
     fn candidate(&mut self) -> Option<(RecordId, Option<Value>)> {
         if let Access::Record(record) = &mut self.access {
             let record = record.take()?;
+            self.examined.keys += 1;
             return Some((record, self.snapshot.get(self.collection.records, &record.key())));
         }
         loop {
@@ -158,6 +295,7 @@ impl Scan {
                     return Some((record, Some(value)));
                 };
                 let record = index.record_of(&key, &value)?;
+                self.examined.keys += 1;
                 if self.seen.insert(record) {
                     return Some((record, self.snapshot.get(self.collection.records, &record.key())));
                 }
@@ -231,6 +369,36 @@ fn choose(snapshot: &dyn Snapshot, collection: &Collection, matcher: &Matcher) -
     ranged.unwrap_or(Access::Collection)
 }
 
+/// All keys of an index.
+fn everything() -> KeyRange {
+    KeyRange { start: Vec::new(), end: vec![0xff; 2] }
+}
+
+/// Whether every document that matches is in the index.
+fn is_complete(index: &Index, matcher: &Matcher) -> bool {
+    let flag = |name: &str| index.spec.get(name).is_some_and(|value| View::from(value).is_true());
+    index.partial.is_none() && !flag("sparse") && !flag("hidden") && index.pattern.collation() == matcher.collation()
+}
+
+/// In which direction an index gives documents in the order of `sort`, if it does. One with arrays has a document in
+/// several places, and then does not.
+fn order_of(index: &Index, sort: &Sort) -> Option<Direction> {
+    let (fields, wanted) = (index.pattern.fields(), sort.fields());
+    let multikey = index.multikey.load(std::sync::atomic::Ordering::Relaxed);
+    if multikey || wanted.len() > fields.len() || index.pattern.collation() != sort.collation() {
+        return None;
+    }
+    let pairs = || fields.iter().zip(wanted);
+    if !pairs().all(|((path, _), (wanted, _))| path == wanted) {
+        return None;
+    }
+    if pairs().all(|((_, one), (_, other))| one == other) {
+        Some(Direction::Forward)
+    } else {
+        pairs().all(|((_, one), (_, other))| one != other).then_some(Direction::Backward)
+    }
+}
+
 fn by_id(snapshot: &dyn Snapshot, index: &Index, id: &Bson) -> Option<RecordId> {
     let key = key_string::encode(View::from(id), index.pattern.collation());
     RecordId::from_bytes(&snapshot.get(index.table, &key)?)
@@ -239,12 +407,7 @@ fn by_id(snapshot: &dyn Snapshot, index: &Index, id: &Bson) -> Option<RecordId> 
 /// The ranges that an index can give, and whether they are points. A partial or sparse index may lack documents that
 /// match, so it is not chosen without a hint.
 fn usable(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
-    let sparse = index.spec.get("sparse").is_some_and(|sparse| View::from(sparse).is_true());
-    let hidden = index.spec.get("hidden").is_some_and(|hidden| View::from(hidden).is_true());
-    if index.partial.is_some() || sparse || hidden || index.pattern.collation() != matcher.collation() {
-        return None;
-    }
-    ranges_of(index, matcher)
+    if is_complete(index, matcher) { ranges_of(index, matcher) } else { None }
 }
 
 fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
@@ -274,8 +437,9 @@ fn hinted(collection: &Collection, matcher: &Matcher, hint: &Hint) -> Result<Acc
             collection.ns
         )));
     };
-    let everything = || VecDeque::from([KeyRange { start: Vec::new(), end: vec![0xff; 2] }]);
     let same_collation = index.pattern.collation() == matcher.collation();
-    let ranges = ranges_of(index, matcher).filter(|_| same_collation).map_or_else(everything, |(_, ranges)| ranges);
+    let ranges = ranges_of(index, matcher)
+        .filter(|_| same_collation)
+        .map_or_else(|| VecDeque::from([everything()]), |(_, ranges)| ranges);
     Ok(Access::Index { index: Arc::clone(index), ranges })
 }

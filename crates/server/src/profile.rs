@@ -30,6 +30,9 @@ pub struct Profile {
     pub fail_command_text: &'static str,
     /// Whether `failAllCommands` is known to `failCommand`.
     pub fail_all_commands: bool,
+    /// `failCommand` with an `appName` catches the handshake that brings the name (4.9). Earlier, the name counts from the
+    /// connection's second command on.
+    pub fail_command_reads_handshake: bool,
     /// Replies name the statements that were answered from history (`retriedStmtIds`; facts/server.md 2.4).
     pub retried_stmt_ids: bool,
     /// Errors of a write that wrote nothing carry `NoWritesPerformed` (facts/server.md 3.5).
@@ -42,6 +45,25 @@ pub struct Profile {
     pub legacy_opcodes: bool,
     /// `drop` of a collection that does not exist succeeds (7.0).
     pub drop_missing_is_ok: bool,
+    /// find, aggregate and the writes take `let` (5.0).
+    pub let_in_commands: bool,
+    /// Fields that begin with `$` may be stored, except at the top of a document that operators change or that replaces
+    /// another, and in `_id` (5.0).
+    pub stores_dollar_fields: bool,
+    /// `bulkWrite` exists, and statements of `update` take a `sort` (8.0).
+    pub bulk_write: bool,
+    /// `find`, `aggregate` and `distinct` outside of transactions take the read concern `snapshot` (5.0).
+    pub snapshot_reads: bool,
+    /// An operator without fields, such as `{$set: {}}`, changes nothing. Earlier it is refused (5.0).
+    pub empty_update_operators: bool,
+    /// Unknown fields of `findAndModify` are refused with its name and 40415, like those of other commands (5.0).
+    pub find_and_modify_names_itself: bool,
+    /// `getnonce` exists (until 4.8).
+    pub getnonce: bool,
+    /// A document that fails validation is refused with `errInfo` (5.0).
+    pub validation_details: bool,
+    /// Documents of a capped collection are neither deleted nor changed in size (until 4.4).
+    pub capped_is_fixed: bool,
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -57,12 +79,22 @@ pub static V4_4: Profile = Profile {
     fail_command_blocks_before_close: false,
     fail_command_text: "Failing command due to 'failCommand' failpoint",
     fail_all_commands: false,
+    fail_command_reads_handshake: false,
     retried_stmt_ids: false,
     no_writes_performed: false,
     primary_terms: false,
     max_time_text_names_range: false,
     legacy_opcodes: true,
     drop_missing_is_ok: false,
+    let_in_commands: false,
+    stores_dollar_fields: false,
+    bulk_write: false,
+    snapshot_reads: false,
+    empty_update_operators: false,
+    find_and_modify_names_itself: false,
+    getnonce: true,
+    validation_details: false,
+    capped_is_fixed: true,
     execution_queues: false,
 };
 
@@ -77,12 +109,22 @@ pub static V7_0: Profile = Profile {
     fail_command_blocks_before_close: true,
     fail_command_text: "Failing command via 'failCommand' failpoint",
     fail_all_commands: true,
+    fail_command_reads_handshake: true,
     retried_stmt_ids: true,
     no_writes_performed: true,
     primary_terms: true,
     max_time_text_names_range: true,
     legacy_opcodes: false,
     drop_missing_is_ok: true,
+    let_in_commands: true,
+    stores_dollar_fields: true,
+    bulk_write: false,
+    snapshot_reads: true,
+    empty_update_operators: true,
+    find_and_modify_names_itself: true,
+    getnonce: false,
+    validation_details: true,
+    capped_is_fixed: false,
     execution_queues: false,
 };
 
@@ -97,12 +139,22 @@ pub static V8_0: Profile = Profile {
     fail_command_blocks_before_close: true,
     fail_command_text: "Failing command via 'failCommand' failpoint",
     fail_all_commands: true,
+    fail_command_reads_handshake: true,
     retried_stmt_ids: true,
     no_writes_performed: true,
     primary_terms: true,
     max_time_text_names_range: true,
     legacy_opcodes: false,
     drop_missing_is_ok: true,
+    let_in_commands: true,
+    stores_dollar_fields: true,
+    bulk_write: true,
+    snapshot_reads: true,
+    empty_update_operators: true,
+    find_and_modify_names_itself: true,
+    getnonce: false,
+    validation_details: true,
+    capped_is_fixed: false,
     execution_queues: true,
 };
 

@@ -30,8 +30,10 @@ use crate::profile::{Profile, V7_0};
 use crate::query::QueryContext;
 use crate::sessions::SessionCatalog;
 use crate::storage::Engine;
+use crate::storage::capped::Arrivals;
 use crate::storage::catalog::Catalog;
 use crate::storage::memory::MemoryEngine;
+use crate::storage::snapshots::Snapshots;
 use crate::topology::Topology;
 
 /// How a server is set up.
@@ -101,6 +103,10 @@ pub struct Shared {
     pub read_tickets: Arc<TicketPool>,
     /// Where data is kept.
     pub engine: Arc<dyn Engine>,
+    /// Snapshots that clients were given.
+    pub snapshots: Snapshots,
+    /// Wakes tailable cursors that wait.
+    pub arrivals: Arc<Arrivals>,
     /// Which collections there are.
     pub catalog: Catalog,
     /// Open cursors.
@@ -213,6 +219,8 @@ impl Server {
             sessions,
             locks: Arc::default(),
             engine,
+            snapshots: Snapshots::default(),
+            arrivals: Arc::default(),
             catalog,
             cursors: Cursors::default(),
             counters: Counters::default(),
@@ -271,7 +279,9 @@ impl Server {
 /// Elections, expiry of sessions, cursors and TTL documents.
 async fn housekeeping(shared: Arc<Shared>) {
     const TICK: Duration = Duration::from_millis(500);
+    let ttl_every = Duration::from_secs(shared.params.get(Param::TtlMonitorSleepSecs) as u64);
     let mut next_refresh = tokio::time::Instant::now();
+    let mut next_ttl = next_refresh + ttl_every;
     loop {
         tokio::time::sleep(TICK).await;
         let now = tokio::time::Instant::now();
@@ -280,6 +290,10 @@ async fn housekeeping(shared: Arc<Shared>) {
         }
         let idle = Duration::from_millis(shared.params.get(Param::CursorTimeoutMillis) as u64);
         shared.cursors.expire(idle);
+        if now >= next_ttl {
+            next_ttl = now + ttl_every;
+            crate::ttl::pass(&shared).await;
+        }
         if now >= next_refresh {
             let every = shared.params.get(Param::SessionRefreshMillis) as u64;
             next_refresh = now + Duration::from_millis(every);

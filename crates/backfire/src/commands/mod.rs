@@ -2,5 +2,7 @@
 
 pub mod check;
 pub mod rehearse;
+pub mod report;
 pub mod serve;
+pub mod simulate;
 pub mod sink;

@@ -126,6 +126,8 @@ impl Topology {
             current: watch::Sender::new(description.clone()),
         });
         topology.emit(TopologyEvent::TopologyOpening);
+        let previous = Arc::new(transition::nothing());
+        topology.emit(TopologyEvent::TopologyDescriptionChanged { previous, current: description.clone() });
         let mut state = topology.state.lock();
         for address in description.servers.keys() {
             let server = topology.start_server(address);

@@ -15,6 +15,17 @@ use super::description::{ServerDescription, TopologyDescription, TopologyType};
 /// From this wire version on, election id counts before set version (MongoDB 6.0).
 const WIRE_VERSION_ELECTION_ID_FIRST: i32 = 17;
 
+/// What is known before the settings are looked at: nothing.
+pub(crate) fn nothing() -> TopologyDescription {
+    TopologyDescription {
+        topology_type: TopologyType::Unknown,
+        set_name: None,
+        max_set_version: None,
+        max_election_id: None,
+        servers: std::collections::BTreeMap::new(),
+    }
+}
+
 /// The topology before any answer.
 pub(crate) fn initial(settings: &ClientSettings) -> TopologyDescription {
     let topology_type = if settings.is_direct() {

@@ -93,7 +93,10 @@ impl MergePipeline {
     }
 
     fn parse(&self, context: &QueryContext) -> Result<Update> {
-        Update::parse(&self.stages, &UpdateOptions { multi: false, array_filters: &[], context })
+        Update::parse(
+            &self.stages,
+            &UpdateOptions { multi: false, array_filters: &[], context, empty_operators: false },
+        )
     }
 }
 

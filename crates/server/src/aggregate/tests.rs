@@ -742,7 +742,11 @@ mod stages {
         assert!(
             matches!(parse(bson!([{ "$out": "o" }])), Ok(Some(Output::Out { collection, .. })) if collection == "o")
         );
-        let now = ApplyContext { now: DateTime::from_millis(0), timestamp: bson::Timestamp { time: 1, increment: 1 } };
+        let now = ApplyContext {
+            now: DateTime::from_millis(0),
+            timestamp: bson::Timestamp { time: 1, increment: 1 },
+            stores_dollar_fields: false,
+        };
         let combine = |spec: Bson| {
             let Ok(Some(Output::Merge(merge))) = parse(bson!([{ "$merge": spec }])) else { panic!("a merge") };
             merge.combine(&doc! { "_id": 1, "a": 1 }, &doc! { "_id": 1, "b": 2 }, &now).unwrap()

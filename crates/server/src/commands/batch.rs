@@ -1,11 +1,11 @@
 //! Batches of documents: how `find`, `aggregate`, `getMore` and the listings answer.
 
 use bson::raw::{RawArrayBuf, RawBsonRef, cstr};
-use bson::{RawDocument, RawDocumentBuf};
+use bson::{RawDocument, RawDocumentBuf, Timestamp};
 use bytes::Bytes;
 
 use super::{Reply, Run};
-use crate::cursors::{Cursor, DocumentSource, Step};
+use crate::cursors::{Cursor, DocumentSource, Step, Tails};
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::pipeline::Failed;
@@ -152,15 +152,8 @@ pub async fn first(
 ) -> Result<Reply, Failed> {
     let mut pushed_back = None;
     let limit = batch_size.unwrap_or(FIRST_BATCH_DEFAULT);
-    let mut batch = read(run, &mut source, &mut pushed_back, limit).await?;
-    if !batch.at_end && !single_batch && limit > 0 && pushed_back.is_none() {
-        // Look whether there is anything left, so that no cursor is kept for nothing.
-        let more = read(run, &mut source, &mut pushed_back, 1).await?;
-        pushed_back =
-            more.documents.into_iter().next().and_then(Result::ok).and_then(RawBsonRef::as_document).map(value);
-        batch.at_end = more.at_end;
-    }
-    let id = if batch.at_end || single_batch {
+    let batch = read(run, &mut source, &mut pushed_back, limit).await?;
+    let id = if is_over(&batch, &*source, pushed_back.as_ref()) || single_batch {
         0
     } else {
         let lsid = run.op.view().lsid;
@@ -168,16 +161,25 @@ pub async fn first(
         let cursor = Cursor { id: 0, ns: ns.clone(), lsid, originating_command, source, pushed_back, no_timeout };
         run.shared().cursors.add(cursor, run.shared().rng())?
     };
-    Ok(reply(batch.documents, id, &ns, shape))
+    Ok(reply(batch.documents, id, &ns, shape, run.op.read_time()))
 }
 
-/// `{cursor: {…}}`.
-pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape) -> Reply {
+/// Whether a cursor has nothing more to give after this batch. One that has given the last document without having looked
+/// behind it does not know that yet, and stays open.
+pub fn is_over(batch: &Batch, source: &dyn DocumentSource, pushed_back: Option<&Value>) -> bool {
+    source.tails() == Tails::No && (batch.at_end || (pushed_back.is_none() && source.is_at_end()))
+}
+
+/// `{cursor: {…}}`. `at` is the time of the snapshot that was read, if the command asked for one.
+pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape, at: Option<Timestamp>) -> Reply {
     let mut cursor = RawDocumentBuf::new();
     match shape {
         Shape::BatchFirst => cursor.append(cstr!("firstBatch"), documents.clone()),
         Shape::Next => cursor.append(cstr!("nextBatch"), documents.clone()),
         Shape::BatchLast => {}
+    }
+    if let Some(time) = at {
+        cursor.append(cstr!("atClusterTime"), time);
     }
     cursor.append(cstr!("id"), id);
     cursor.append(cstr!("ns"), ns);

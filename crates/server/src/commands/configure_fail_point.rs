@@ -45,7 +45,9 @@ impl Invocation for ConfigureFailPoint {
                 Some(_) => return Err(CommandError::type_mismatch("the 'data' option must be a JSON object").into()),
             };
             let count = run.op.wait_uninterruptibly(point.set(mode, data)).await;
-            Ok(Reply::from_document(&doc! { "count": i32::try_from(count).map_or(Bson::Int64(count as i64), Bson::Int32) })?)
+            Ok(Reply::from_document(
+                &doc! { "count": i32::try_from(count).map_or(Bson::Int64(count as i64), Bson::Int32) },
+            )?)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backfire_model::Namespace;
 use bson::raw::{RawDocumentBuf, cstr};
 
-use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
 use crate::error::CommandError;
 use crate::plan::{Hint, Scan};
 use crate::query::Matcher;
@@ -36,7 +36,10 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let skip = number("skip")?;
         if skip < 0 {
-            return Err(CommandError::new(51024, format!("BSON field 'skip' value must be >= 0, actual value '{skip}'")));
+            return Err(CommandError::new(
+                51024,
+                format!("BSON field 'skip' value must be >= 0, actual value '{skip}'"),
+            ));
         }
         Ok(Box::new(Count {
             ns,
@@ -66,6 +69,9 @@ impl Invocation for Count {
         Box::pin(async move {
             let op = run.op;
             op.view().ns = self.ns.to_string();
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::count(run, &self.ns.coll).await;
+            }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let found = match op.shared.catalog.get(&self.ns) {
                 None => 0,

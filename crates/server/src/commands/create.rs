@@ -4,28 +4,45 @@ use backfire_model::Namespace;
 use bson::Document;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
-use crate::error::CommandError;
+use crate::aggregate::{Pipeline, PipelineContext};
+use crate::error::{CommandError, Result};
+use crate::server::Shared;
 use crate::stages::locks::{Access, enter};
 use crate::value::{Collation, View};
+use crate::views::View as AView;
+use crate::write::validation::Validator;
 
 /// Fields of a collection's options.
 const OPTIONS: &[&str] = &[
-    "capped", "autoIndexId", "idIndex", "size", "max", "storageEngine", "validator", "validationLevel", "validationAction",
-    "indexOptionDefaults", "viewOn", "pipeline", "collation", "flags", "temp",
+    "capped",
+    "autoIndexId",
+    "idIndex",
+    "size",
+    "max",
+    "storageEngine",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "indexOptionDefaults",
+    "viewOn",
+    "pipeline",
+    "collation",
+    "flags",
+    "temp",
 ];
 
 /// `{create: collection, …options}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["create"],
-    doc: "creates a collection",
-    parse: |request, _| {
+    doc: "creates a collection or a view",
+    parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only(request, "create", OPTIONS)?;
         if ns.coll.contains('$') {
             return Err(CommandError::new(73, "invalid collection name"));
         }
         let mut options = Document::new();
-        for (name, value) in request.document().iter().skip(1).filter_map(Result::ok) {
+        for (name, value) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
             if OPTIONS.contains(&name.as_str()) {
                 options.insert(name.as_str(), View::from(value).to_bson()?);
             }
@@ -34,15 +51,18 @@ pub const SPEC: CommandSpec = CommandSpec {
         if capped && request.get("size").is_none() {
             return Err(CommandError::new(72, "the 'size' field is required when 'capped' is true"));
         }
-        for unsupported in ["viewOn", "validator"] {
-            if options.contains_key(unsupported) {
-                return Err(CommandError::new(115, format!("create option '{unsupported}' is not supported by this server")));
-            }
+        let view = AView::from_options(&ns, &options)?;
+        if view.is_some() && capped {
+            return Err(CommandError::new(72, "Cannot create a capped view"));
         }
+        if let Some(view) = &view {
+            check_pipeline(view, shared)?;
+        }
+        Validator::from_options(&options)?;
         if let Ok(collation) = options.get_document("collation") {
             Collation::parse(collation)?;
         }
-        Ok(Box::new(Create { ns, options }))
+        Ok(Box::new(Create { ns, options, view }))
     },
     ..CommandSpec::DDL
 };
@@ -50,6 +70,18 @@ pub const SPEC: CommandSpec = CommandSpec {
 struct Create {
     ns: Namespace,
     options: Document,
+    view: Option<AView>,
+}
+
+/// A view's pipeline must be one before the view is there.
+fn check_pipeline(view: &AView, shared: &Shared) -> Result<()> {
+    let context = PipelineContext {
+        query: shared.query_context(None),
+        database: view.ns.db.clone(),
+        collection: Some(view.on.clone()),
+        allow_disk_use: false,
+    };
+    Pipeline::parse(&view.pipeline, &context).map(drop)
 }
 
 impl Invocation for Create {
@@ -62,7 +94,10 @@ impl Invocation for Create {
             let shared = run.shared();
             run.op.view().ns = self.ns.to_string();
             let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
-            shared.catalog.create(&self.ns, self.options, shared.new_uuid())?;
+            match self.view {
+                Some(view) => shared.catalog.create_view(view)?,
+                None => drop(shared.catalog.create(&self.ns, self.options, shared.new_uuid())?),
+            }
             shared.topology.next_op_time(&shared.clock);
             drop(inside);
             Ok(Reply::empty())

@@ -13,9 +13,31 @@ use crate::value::{Collation, View, text};
 
 /// Fields of an index specification.
 const SPEC_FIELDS: &[&str] = &[
-    "v", "key", "name", "unique", "sparse", "partialFilterExpression", "expireAfterSeconds", "background", "collation", "hidden",
-    "storageEngine", "ns", "dropDups", "default_language", "language_override", "textIndexVersion", "weights", "bits", "min",
-    "max", "bucketSize", "2dsphereIndexVersion", "wildcardProjection", "prepareUnique", "clustered",
+    "v",
+    "key",
+    "name",
+    "unique",
+    "sparse",
+    "partialFilterExpression",
+    "expireAfterSeconds",
+    "background",
+    "collation",
+    "hidden",
+    "storageEngine",
+    "ns",
+    "dropDups",
+    "default_language",
+    "language_override",
+    "textIndexVersion",
+    "weights",
+    "bits",
+    "min",
+    "max",
+    "bucketSize",
+    "2dsphereIndexVersion",
+    "wildcardProjection",
+    "prepareUnique",
+    "clustered",
 ];
 
 /// `{createIndexes: collection, indexes: [{key, name, …}, …]}`.
@@ -53,11 +75,17 @@ struct CreateIndexes {
 /// Checks a specification and brings its fields into the order in which `listIndexes` shows them.
 fn normalized(spec: Document) -> Result<Document> {
     let fail = |code: i32, cause: String| {
-        Err(CommandError::new(code, format!("Error in specification {} :: caused by :: {cause}", text::document(&spec))))
+        Err(CommandError::new(
+            code,
+            format!("Error in specification {} :: caused by :: {cause}", text::document(&spec)),
+        ))
     };
     if let Some(field) = spec.keys().find(|field| !SPEC_FIELDS.contains(&field.as_str())) {
         let whole = text::document(&spec);
-        return fail(197, format!("The field '{field}' is not valid for an index specification. Specification: {whole}"));
+        return fail(
+            197,
+            format!("The field '{field}' is not valid for an index specification. Specification: {whole}"),
+        );
     }
     let key = match spec.get("key") {
         Some(Bson::Document(key)) => key,

@@ -24,6 +24,8 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         let matcher = Matcher::parse(&to_raw(&filter)?, &shared.query_context(None))?;
         immediate(move |run| {
+            // It is an aggregation underneath.
+            run.op.view().ns = "admin.$cmd.aggregate".to_owned();
             let wanted = Wanted { idle_connections: all, truncate: true, ..Wanted::default() };
             let mut matching = RawArrayBuf::new();
             for document in documents(run.shared(), wanted) {

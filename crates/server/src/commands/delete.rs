@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::RawDocument;
 use bson::raw::{RawDocumentBuf, cstr};
+use bson::{Document, RawDocument};
 use bytes::Bytes;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
@@ -22,32 +22,41 @@ use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::value::{Collation, View};
 use crate::write::prepare::{batch, id_of, statement_ids};
+use crate::write::update::check_removal;
 use crate::write::{WriteKind, WriteResults};
 
 /// `{delete: collection, deletes: [{q, limit, collation, hint}, …], ordered: bool}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["delete"],
     doc: "deletes documents",
-    parse: |request, _| {
+    parse: |request, shared| {
         let ns = idl::collection(request)?;
-        idl::only(request, "delete", &["deletes", "ordered", "let", "bypassDocumentValidation"])?;
+        idl::only_and_let(request, shared.profile, "delete", &["deletes", "ordered", "bypassDocumentValidation"])?;
         let statements = batch(request, "delete", "deletes")?;
         let ids = statement_ids(request, statements.len())?;
-        let deletes = statements.iter().map(|statement| Statement::parse(raw(statement))).collect::<Result<_>>()?;
+        let parse = |statement: &Bytes| Statement::parse(raw(statement), STRUCT);
+        let deletes = statements.iter().map(parse).collect::<Result<_>>()?;
         let ordered = idl::boolean(request.get("ordered"), "delete", "ordered", false)?.unwrap_or(true);
-        Ok(Box::new(Delete { ns, deletes, ids, ordered }))
+        let variables = idl::variables(request, "delete")?;
+        Ok(Box::new(Delete { ns, deletes, ids, ordered, variables }))
     },
     ..CommandSpec::WRITE
 };
 
-struct Delete {
-    ns: Namespace,
-    deletes: Vec<Statement>,
-    ids: Vec<i32>,
-    ordered: bool,
+const STRUCT: &str = "delete.deletes";
+
+/// The statements of a `delete`.
+pub(super) struct Delete {
+    pub(super) ns: Namespace,
+    pub(super) deletes: Vec<Statement>,
+    pub(super) ids: Vec<i32>,
+    pub(super) ordered: bool,
+    pub(super) variables: Option<Document>,
 }
 
-struct Statement {
+/// One of them.
+#[derive(Clone)]
+pub(super) struct Statement {
     /// `{q, limit}` as `$currentOp` shows it.
     shown: Bytes,
     filter: RawDocumentBuf,
@@ -57,26 +66,28 @@ struct Statement {
 }
 
 impl Statement {
-    fn parse(statement: &RawDocument) -> Result<Self> {
-        const STRUCT: &str = "delete.deletes";
+    /// Reads `{q, limit, …}`; `owner` is what error texts call it.
+    pub(super) fn parse(statement: &RawDocument, owner: &str) -> Result<Self> {
         let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
         for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
             if !["q", "limit", "collation", "hint"].contains(&name.as_str()) {
-                return Err(idl::unknown(STRUCT, name.as_str()));
+                return Err(idl::unknown(owner, name.as_str()));
             }
         }
         let filter = match field("q") {
             Some(View::Document(filter)) => crate::value::view::to_raw(&filter.to_document()?)?,
-            Some(other) => return Err(idl::wrong_type(STRUCT, "q", other, "object")),
-            None => return Err(idl::missing(STRUCT, "q")),
+            Some(other) => return Err(idl::wrong_type(owner, "q", other, "object")),
+            None => return Err(idl::missing(owner, "q")),
         };
-        let limit = field("limit").ok_or_else(|| idl::missing(STRUCT, "limit"))?;
+        let limit = field("limit").ok_or_else(|| idl::missing(owner, "limit"))?;
         let multi = match idl::whole_number(limit) {
             Some(0) => true,
             Some(1) => false,
             _ => {
                 let got = crate::value::text::value(limit);
-                return Err(CommandError::failed_to_parse(format!("The limit field in delete objects must be 0 or 1. Got {got}")));
+                return Err(CommandError::failed_to_parse(format!(
+                    "The limit field in delete objects must be 0 or 1. Got {got}"
+                )));
             }
         };
         let collation = match field("collation").and_then(View::as_document) {
@@ -112,7 +123,8 @@ impl Invocation for Delete {
 }
 
 impl Delete {
-    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+    /// Runs them all, or up to the first that fails if they are ordered.
+    pub(super) async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
         for (index, (statement, id)) in self.deletes.iter().zip(&self.ids).enumerate() {
             bump(&run.shared().counters.ops.delete);
             run.op.view().statement = Some(statement.shown.clone());
@@ -143,7 +155,10 @@ impl Delete {
     /// Deletes what one statement names; returns how many documents.
     async fn statement(&self, run: &mut Run<'_>, statement: &Statement, id: i32) -> Result<i64> {
         let op = run.op;
-        let context = op.shared.query_context(statement.collation.clone());
+        let mut context = op.shared.query_context(statement.collation.clone());
+        if let Some(variables) = &self.variables {
+            context.bind_all(variables)?;
+        }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
         let mut inside = Some(enter(op, &self.ns, Access::Write).await?);
         let Some(collection) = op.shared.catalog.get(&self.ns) else { return Ok(0) };
@@ -191,6 +206,7 @@ impl Delete {
         if !matcher.matches(document)? {
             return Ok(false);
         }
+        check_removal(op.shared.profile, collection)?;
         collection.remove(&mut *transaction, record, document)?;
         let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(document) };
         engine::commit(op, &self.ns, transaction, run.session.as_deref(), done).await?;

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::RawBson;
+use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
-use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
 use crate::error::CommandError;
 use crate::net::request::raw;
 use crate::plan::{Hint, Scan};
@@ -37,8 +37,15 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(View::Document(query)) => Matcher::parse_view(query, &context)?,
             Some(other) => return Err(idl::wrong_type("distinct", "query", other, "object")),
         };
-        Ok(Box::new(Distinct { ns, key, matcher: Arc::new(matcher), collation, hint: Hint::parse(request.get("hint"))? }))
+        Ok(Box::new(Distinct {
+            ns,
+            key,
+            matcher: Arc::new(matcher),
+            collation,
+            hint: Hint::parse(request.get("hint"))?,
+        }))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -59,6 +66,9 @@ impl Invocation for Distinct {
         Box::pin(async move {
             let op = run.op;
             op.view().ns = self.ns.to_string();
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::distinct(run, &self.ns.coll, &self.key).await;
+            }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let mut values = Values::new(&self.key, self.collation.clone())?;
             if let Some(collection) = op.shared.catalog.get(&self.ns) {
@@ -75,6 +85,9 @@ impl Invocation for Distinct {
             }
             let mut reply = RawDocumentBuf::new();
             reply.append(cstr!("values"), list);
+            if let Some(time) = op.read_time() {
+                reply.append(cstr!("atClusterTime"), time);
+            }
             if reply.as_bytes().len() > DOCUMENT_MAX_BYTES {
                 return Err(CommandError::new(17217, "distinct too big, 16mb cap").into());
             }

@@ -10,7 +10,7 @@ use crate::stages::locks::{Access, enter};
 /// `{drop: collection}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["drop"],
-    doc: "removes a collection",
+    doc: "removes a collection or a view",
     parse: |request, _| Ok(Box::new(Drop { ns: idl::collection(request)? })),
     ..CommandSpec::DDL
 };
@@ -29,6 +29,10 @@ impl Invocation for Drop {
             let shared = run.shared();
             run.op.view().ns = self.ns.to_string();
             let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
+            if shared.catalog.drop_view(&self.ns) {
+                shared.topology.next_op_time(&shared.clock);
+                return Ok(Reply::from_document(&doc! { "ns": self.ns.to_string() })?);
+            }
             let Some(dropped) = shared.catalog.drop(&self.ns) else {
                 if shared.profile.drop_missing_is_ok {
                     return Ok(Reply::empty());

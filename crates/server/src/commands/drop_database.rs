@@ -33,8 +33,12 @@ impl Invocation for DropDatabase {
                 shared.catalog.drop(&collection.ns);
                 shared.cursors.kill_of_namespace(&collection.ns.to_string());
             }
+            let views = shared.catalog.views_of(&self.db);
+            for view in &views {
+                shared.catalog.drop_view(&view.ns);
+            }
             drop(inside);
-            if collections.is_empty() {
+            if collections.is_empty() && views.is_empty() {
                 return Ok(Reply::empty());
             }
             shared.topology.next_op_time(&shared.clock);

@@ -73,13 +73,17 @@ fn names(collection: &Collection, wanted: &Bson) -> Result<Vec<String>> {
         Bson::Document(key) => {
             let indexes = collection.indexes();
             let found = indexes.iter().find(|index| index.key_pattern() == *key);
-            let found = found.ok_or_else(|| CommandError::new(27, format!("can't find index with key: {}", text::document(key))))?;
+            let found = found
+                .ok_or_else(|| CommandError::new(27, format!("can't find index with key: {}", text::document(key))))?;
             named(collection, &found.name).map(|name| vec![name])
         }
-        other => Err(CommandError::new(9, format!(
-            "dropIndexes 'index' must be a string, an array of strings or an object, but found {}",
-            View::from(other).type_name()
-        ))),
+        other => Err(CommandError::new(
+            9,
+            format!(
+                "dropIndexes 'index' must be a string, an array of strings or an object, but found {}",
+                View::from(other).type_name()
+            ),
+        )),
     }
 }
 

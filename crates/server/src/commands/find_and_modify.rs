@@ -15,19 +15,20 @@ use crate::net::Request;
 use crate::net::request::raw;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
+use crate::profile::Profile;
 use crate::query::{Match, Matcher, Projection, QueryContext, Sort};
 use crate::sessions::history::{FindAndModifyKind, FindAndModifyRecord};
 use crate::sessions::{Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, enter};
+use crate::storage::Value;
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::storage::Value;
 use crate::update::{Update, UpdateOptions};
 use crate::value::view::to_raw;
 use crate::value::{Collation, View, text};
 use crate::write::prepare::id_of;
-use crate::write::update::{Change, Job, Outcome};
+use crate::write::update::{Change, Job, Outcome, check_removal};
 
 /// `{findAndModify: collection, query, sort, remove | update, new, fields, upsert, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -39,7 +40,8 @@ pub const SPEC: CommandSpec = CommandSpec {
             let text = "The findAndModify command does not support document sequences.";
             return Err(CommandError::new(40472, format!("{text} ({})", sequence.name)));
         }
-        parse(request, shared.query_context(None))
+        only_known(request, shared.profile)?;
+        parse(request, shared.profile, shared.query_context(None))
     },
     ..CommandSpec::WRITE
 };
@@ -48,8 +50,17 @@ pub const SPEC: CommandSpec = CommandSpec {
 const STATEMENT: i32 = 0;
 const STRUCT: &str = "findAndModify";
 const FIELDS: &[&str] = &[
-    "query", "sort", "remove", "update", "new", "fields", "upsert", "bypassDocumentValidation", "collation", "arrayFilters", "hint",
-    "let",
+    "query",
+    "sort",
+    "remove",
+    "update",
+    "new",
+    "fields",
+    "upsert",
+    "bypassDocumentValidation",
+    "collation",
+    "arrayFilters",
+    "hint",
 ];
 
 struct FindAndModify {
@@ -62,13 +73,20 @@ struct FindAndModify {
     hint: Option<Hint>,
     return_new: bool,
     upsert: bool,
+    bypass_validation: bool,
     /// The request as error texts spell it.
     spelled: String,
 }
 
-fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
+/// Refuses unknown fields. Older versions have words and a code of their own for them.
+fn only_known(request: &Request, profile: &Profile) -> Result<()> {
+    let only = idl::only_and_let(request, profile, STRUCT, FIELDS);
+    let in_old_words = |error: CommandError| CommandError::new(51177, error.message.replacen("findAndModify.", "", 1));
+    if profile.find_and_modify_names_itself { only } else { only.map_err(in_old_words) }
+}
+
+fn parse(request: &Request, profile: &Profile, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
     let ns = idl::collection(request)?;
-    idl::only(request, STRUCT, FIELDS)?;
     let object = |name: &str| match request.get(name) {
         None | Some(View::Null | View::Undefined) => Ok(Document::new()),
         Some(View::Document(document)) => document.to_document(),
@@ -94,12 +112,19 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
     context = context.with_collation(if collation.is_empty() { None } else { Collation::parse(&collation)? });
     context.bind_all(&variables)?;
     let array_filters: Vec<Document> = match request.get("arrayFilters").and_then(View::as_array) {
-        Some(filters) => filters.iter().filter_map(View::as_document).map(|filter| filter.to_document()).collect::<Result<_>>()?,
+        Some(filters) => {
+            filters.iter().filter_map(View::as_document).map(|filter| filter.to_document()).collect::<Result<_>>()?
+        }
         None => Vec::new(),
     };
     let parsed = match &update {
         Some(update) => {
-            let options = UpdateOptions { multi: false, array_filters: &array_filters, context: &context };
+            let options = UpdateOptions {
+                multi: false,
+                array_filters: &array_filters,
+                context: &context,
+                empty_operators: profile.empty_update_operators,
+            };
             Some(Update::parse(update, &options)?)
         }
         None => None,
@@ -113,7 +138,8 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
     if upsert {
         spelled.insert("upsert", true);
     }
-    spelled.extend(doc! { "fields": fields.clone(), "sort": sort.clone(), "hint": hint_spelled, "collation": collation });
+    spelled
+        .extend(doc! { "fields": fields.clone(), "sort": sort.clone(), "hint": hint_spelled, "collation": collation });
     if return_new {
         spelled.insert("new", true);
     }
@@ -126,6 +152,7 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
         hint: Hint::parse(request.get("hint"))?,
         return_new,
         upsert,
+        bypass_validation: idl::bypasses_validation(request, STRUCT)?,
         spelled: text::document(&spelled),
     }))
 }
@@ -187,7 +214,11 @@ impl FindAndModify {
 
     fn project(&self, document: &RawDocument) -> Result<RawDocumentBuf> {
         let Some(projection) = &self.projection else { return Ok(document.to_owned()) };
-        let how = if projection.needs_match() { self.matcher.find_match(document)?.unwrap_or_default() } else { Match::default() };
+        let how = if projection.needs_match() {
+            self.matcher.find_match(document)?.unwrap_or_default()
+        } else {
+            Match::default()
+        };
         projection.apply(document, how)
     }
 
@@ -218,6 +249,7 @@ impl FindAndModify {
             sort: self.sort.as_ref(),
             session: run.session.as_deref(),
             remember: &remember,
+            bypass_validation: self.bypass_validation,
         };
         let Outcome { change, upserted, .. } = job.run().await?;
         let Some(change) = change else {
@@ -276,6 +308,7 @@ impl FindAndModify {
         if !self.matcher.matches(raw(&value))? {
             return Err(WriteError::Conflict);
         }
+        check_removal(op.shared.profile, collection)?;
         collection.remove(&mut *transaction, record, raw(&value))?;
         let id = id_of(raw(&value));
         let kind = FindAndModifyKind::Remove;
@@ -283,12 +316,26 @@ impl FindAndModify {
         let image = raw(&value).to_owned();
         let record = FindAndModifyRecord { kind, image, oplog_entry: entry };
         let statements = vec![(STATEMENT, StatementRecord::FindAndModify(Box::new(record)))];
-        engine::commit(op, &self.ns, transaction, run.session.as_deref(), Done { statements, documents: 1, first_id: id }).await?;
+        engine::commit(
+            op,
+            &self.ns,
+            transaction,
+            run.session.as_deref(),
+            Done { statements, documents: 1, first_id: id },
+        )
+        .await?;
         Ok(Some(value))
     }
 
     /// The oplog entry, as error texts show it (40606 and following).
-    fn oplog_entry(&self, run: &Run<'_>, kind: FindAndModifyKind, collection: uuid::Uuid, o: Document, id: Bson) -> Document {
+    fn oplog_entry(
+        &self,
+        run: &Run<'_>,
+        kind: FindAndModifyKind,
+        collection: uuid::Uuid,
+        o: Document,
+        id: Bson,
+    ) -> Document {
         let shared = run.shared();
         let term = shared.topology.term();
         let now = Bson::Timestamp(shared.topology.next_op_time(&shared.clock));
@@ -322,21 +369,28 @@ impl FindAndModify {
     /// The answer to a resend, from what the history keeps. The projection is not applied again.
     fn replay(&self, record: StatementRecord) -> Result<Answer, Failed> {
         let StatementRecord::FindAndModify(record) = record else {
-            let text = format!("findAndModify retry request: {} is not compatible with previous write in the transaction", self.spelled);
+            let text = format!(
+                "findAndModify retry request: {} is not compatible with previous write in the transaction",
+                self.spelled
+            );
             return Err(CommandError::new(40606, text).into());
         };
         let stored = |code: i32, what: &str| {
             let timestamp = record.oplog_entry.get("ts").map(|ts| text::value(ts.into())).unwrap_or_default();
             let entry = text::document(&record.oplog_entry);
-            let text = format!("findAndModify retry request: {} {what}, oplogTs: {timestamp}, oplog: {entry}", self.spelled);
+            let text =
+                format!("findAndModify retry request: {} {what}, oplogTs: {timestamp}, oplog: {entry}", self.spelled);
             Err(CommandError::new(code, text).into())
         };
-        let incompatible = |letter: &str| format!("is not compatible with previous write in the transaction of type: {letter}");
+        let incompatible =
+            |letter: &str| format!("is not compatible with previous write in the transaction of type: {letter}");
         let image = record.image.clone();
         let retried = true;
         match record.kind {
             FindAndModifyKind::Remove if self.update.is_some() => stored(40606, &incompatible("d")),
-            FindAndModifyKind::Remove => Ok(Answer { n: 1, updated_existing: None, upserted: None, value: Some(image), retried }),
+            FindAndModifyKind::Remove => {
+                Ok(Answer { n: 1, updated_existing: None, upserted: None, value: Some(image), retried })
+            }
             FindAndModifyKind::Upsert if !self.upsert => stored(40608, &incompatible("i")),
             FindAndModifyKind::Upsert => {
                 let upserted = Some(id_of(&image));

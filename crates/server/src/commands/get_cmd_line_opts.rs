@@ -19,7 +19,10 @@ pub const SPEC: CommandSpec = CommandSpec {
             if let Some(set) = shared.topology.set_name() {
                 parsed.insert("replication", doc! { "replSet": set });
             }
-            parsed.insert("setParameter", doc! { "enableTestCommands": shared.params.get(Param::EnableTestCommands) as i32 });
+            parsed.insert(
+                "setParameter",
+                doc! { "enableTestCommands": shared.params.get(Param::EnableTestCommands) as i32 },
+            );
             Reply::from_document(&doc! { "argv": shared.argv.clone(), "parsed": parsed })
         })
     },

@@ -1,11 +1,15 @@
 //! `getMore`.
 
-use backfire_model::Namespace;
+use std::time::Duration;
 
-use super::batch::{self, Shape};
+use backfire_model::Namespace;
+use tokio::time::{Instant, timeout_at};
+
+use super::batch::{self, Batch, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::counters::bump;
-use crate::error::CommandError;
+use crate::cursors::{Cursor, Tails};
+use crate::error::{CommandError, Result};
 use crate::failpoints::table::FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT;
 use crate::ops::OpKind;
 use crate::value::{View, text};
@@ -20,14 +24,24 @@ pub const SPEC: CommandSpec = CommandSpec {
         let whole = || text::document(request.document());
         let id = match request.get("getMore") {
             Some(View::Int64(id)) => id,
-            _ => return Err(CommandError::type_mismatch(format!("Field 'getMore' must be of type long in: {}", whole()))),
+            _ => {
+                return Err(CommandError::type_mismatch(format!(
+                    "Field 'getMore' must be of type long in: {}",
+                    whole()
+                )));
+            }
         };
         if id == 0 {
             return Err(CommandError::bad_value("Cursor id for getMore must be non-zero"));
         }
         let collection = match request.get("collection") {
             Some(View::String(collection)) => collection,
-            _ => return Err(CommandError::type_mismatch(format!("Field 'collection' must be of type string in: {}", whole()))),
+            _ => {
+                return Err(CommandError::type_mismatch(format!(
+                    "Field 'collection' must be of type string in: {}",
+                    whole()
+                )));
+            }
         };
         let ns = Namespace::new(request.database()?, collection);
         let batch_size = match request.get("batchSize") {
@@ -36,11 +50,18 @@ pub const SPEC: CommandSpec = CommandSpec {
                 Some(size @ 0..) => Some(size as usize).filter(|size| *size > 0),
                 _ => {
                     let got = text::value(size);
-                    return Err(CommandError::bad_value(format!("Batch size for getMore must be positive, but received: {got}")));
+                    return Err(CommandError::bad_value(format!(
+                        "Batch size for getMore must be positive, but received: {got}"
+                    )));
                 }
             },
         };
-        Ok(Box::new(GetMore { id, ns, batch_size }))
+        // On a cursor that waits, `maxTimeMS` is how long (facts/server.md 3.1).
+        let max_time = match request.get("maxTimeMS").and_then(idl::whole_number) {
+            Some(ms @ 1..) => u64::try_from(ms).ok().map(Duration::from_millis),
+            _ => None,
+        };
+        Ok(Box::new(GetMore { id, ns, batch_size, max_time }))
     },
     ..CommandSpec::READ
 };
@@ -49,6 +70,27 @@ struct GetMore {
     id: i64,
     ns: Namespace,
     batch_size: Option<usize>,
+    max_time: Option<Duration>,
+}
+
+/// How long a cursor that waits does so when the client does not say.
+const AWAIT_DEFAULT: Duration = Duration::from_secs(1);
+
+impl GetMore {
+    /// Reads a batch; at the end of what a waiting cursor tails, waits for something new.
+    async fn read(&self, run: &Run<'_>, cursor: &mut Cursor) -> Result<Batch> {
+        let limit = self.batch_size.unwrap_or(usize::MAX);
+        let waits = cursor.source.tails() == Tails::AndWaits;
+        let until = Instant::now() + self.max_time.unwrap_or(AWAIT_DEFAULT);
+        loop {
+            let arrival = waits.then(|| run.shared().arrivals.next());
+            let batch = batch::read(run, &mut cursor.source, &mut cursor.pushed_back, limit).await?;
+            let Some(arrival) = arrival.filter(|_| batch.count == 0) else { return Ok(batch) };
+            if run.op.wait(timeout_at(until, arrival)).await?.is_err() {
+                return Ok(batch);
+            }
+        }
+    }
 }
 
 impl Invocation for GetMore {
@@ -72,8 +114,12 @@ impl Invocation for GetMore {
                 let text = "Hit the 'failGetMoreAfterCursorCheckout' failpoint";
                 return Err(CommandError::new(code as i32, text).into());
             }
-            let limit = self.batch_size.unwrap_or(usize::MAX);
-            let read = batch::read(&run, &mut cursor.source, &mut cursor.pushed_back, limit).await;
+            if self.max_time.is_some() && cursor.source.tails() != Tails::AndWaits {
+                shared.cursors.check_in(self.id, Some(cursor));
+                let text = "cannot set maxTimeMS on getMore command for a non-awaitData cursor";
+                return Err(CommandError::bad_value(text).into());
+            }
+            let read = self.read(&run, &mut cursor).await;
             let batch = match read {
                 Ok(batch) => batch,
                 Err(error) => {
@@ -81,9 +127,10 @@ impl Invocation for GetMore {
                     return Err(error.into());
                 }
             };
-            let id = if batch.at_end { 0 } else { self.id };
-            shared.cursors.check_in(self.id, (!batch.at_end).then_some(cursor));
-            Ok(batch::reply(batch.documents, id, &self.ns.to_string(), Shape::Next))
+            let over = batch::is_over(&batch, &*cursor.source, cursor.pushed_back.as_ref());
+            let id = if over { 0 } else { self.id };
+            shared.cursors.check_in(self.id, (!over).then_some(cursor));
+            Ok(batch::reply(batch.documents, id, &self.ns.to_string(), Shape::Next, None))
         })
     }
 }

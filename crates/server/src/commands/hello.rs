@@ -99,7 +99,8 @@ fn awaited(request: &Request, shared: &Shared) -> Result<Option<Awaited>> {
         return Err(CommandError::new(31372, "topologyVersion must have a non-negative counter"));
     }
     let max_await = idl::whole_number(max_await).and_then(|millis| u64::try_from(millis).ok());
-    let max_await = max_await.ok_or_else(|| CommandError::new(31373, "maxAwaitTimeMS must be a non-negative integer"))?;
+    let max_await =
+        max_await.ok_or_else(|| CommandError::new(31373, "maxAwaitTimeMS must be a non-negative integer"))?;
     if process_id == shared.topology.process_id() && counter > shared.topology.version() {
         let code = if shared.topology.is_replica_set() { 31382 } else { 51764 };
         return Err(CommandError::new(
@@ -126,8 +127,7 @@ fn metadata(value: View<'_>) -> Result<Document> {
     if client.to_vec().map_or(0, |bytes| bytes.len()) > METADATA_MAX_BYTES {
         return Err(CommandError::new(185, "The client metadata document must be less then or equal to 512 bytes"));
     }
-    let name = client.get_document("application").ok().and_then(|application| application.get_str("name").ok());
-    if name.is_some_and(|name| name.len() > APP_NAME_MAX_BYTES) {
+    if app_name(&client).is_some_and(|name| name.len() > APP_NAME_MAX_BYTES) {
         return Err(CommandError::new(
             184,
             "The 'application.name' field must be less then or equal to 128 bytes in the client metadata document",
@@ -142,7 +142,16 @@ fn metadata(value: View<'_>) -> Result<Document> {
     Ok(client)
 }
 
+/// The application's name in client metadata.
+fn app_name(metadata: &Document) -> Option<&str> {
+    metadata.get_document("application").ok()?.get_str("name").ok()
+}
+
 impl Invocation for Hello {
+    fn app_name(&self) -> Option<&str> {
+        self.client.as_ref().and_then(app_name)
+    }
+
     fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
         Box::pin(async move {
             self.greet(&run)?;
@@ -190,10 +199,12 @@ impl Hello {
                     Spelling::IsMaster if run.op.shared.profile.hello => "hello",
                     Spelling::IsMaster => "isMaster",
                 };
-                return Err(CommandError::new(186, format!("The client metadata document may only be sent in the first {command}")));
+                return Err(CommandError::new(
+                    186,
+                    format!("The client metadata document may only be sent in the first {command}"),
+                ));
             }
-            let name = metadata.get_document("application").ok().and_then(|application| application.get_str("name").ok());
-            client.app_name = name.map(str::to_owned);
+            client.app_name = app_name(metadata).map(str::to_owned);
             client.metadata = Some(metadata.clone());
         }
         client.greeted = true;

@@ -1,7 +1,10 @@
 //! Errors and helpers of the generated command parsers: which fields a command has and of which type.
 
+use bson::Document;
+
 use crate::error::{CommandError, Result};
 use crate::net::Request;
+use crate::profile::Profile;
 use crate::value::View;
 
 /// Fields that every command may have.
@@ -71,6 +74,53 @@ pub fn only(request: &Request, owner: &str, own: &[&str]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// As [`only`], for a command that takes `let` where the version has it.
+///
+/// # Errors
+/// 40415.
+pub fn only_and_let(request: &Request, profile: &Profile, owner: &str, own: &[&str]) -> Result<()> {
+    if request.get("let").is_some() && !profile.let_in_commands {
+        return Err(unknown(owner, "let"));
+    }
+    only(request, owner, &[own, &["let"]].concat())
+}
+
+/// Whether documents need not be valid.
+///
+/// # Errors
+/// 14 when the field is not a bool.
+pub fn bypasses_validation(request: &Request, owner: &str) -> Result<bool> {
+    let field = "bypassDocumentValidation";
+    Ok(boolean(request.get(field), owner, field, true)?.unwrap_or(false))
+}
+
+/// The unit of sizes in a reply, in bytes.
+///
+/// # Errors
+/// 9 and 14 when it is not a positive number.
+pub fn scale(request: &Request) -> Result<u64> {
+    match request.get("scale") {
+        None => Ok(1),
+        Some(value) => match value.number().map(|number| number.to_i64_saturating()) {
+            Some(scale @ 1..) => Ok(scale as u64),
+            Some(_) => Err(CommandError::bad_value("scale has to be > 0")),
+            None => Err(CommandError::bad_value("scale has to be a number > 0")),
+        },
+    }
+}
+
+/// The variables of `let`.
+///
+/// # Errors
+/// 14 when it is not an object.
+pub fn variables(request: &Request, owner: &str) -> Result<Option<Document>> {
+    match request.get("let") {
+        None => Ok(None),
+        Some(View::Document(variables)) => variables.to_document().map(Some),
+        Some(other) => Err(wrong_type(owner, "let", other, "object")),
+    }
 }
 
 /// An optional bool.

@@ -19,7 +19,7 @@ use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::write::prepare::{batch, document_to_store, id_of, statement_ids};
-use crate::write::{WriteKind, WriteResults};
+use crate::write::{WriteKind, WriteResults, validation};
 
 /// `{insert: collection, documents: […], ordered: bool}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -31,7 +31,8 @@ pub const SPEC: CommandSpec = CommandSpec {
         let documents = batch(request, "insert", "documents")?;
         let statements = statement_ids(request, documents.len())?;
         let ordered = idl::boolean(request.get("ordered"), "insert", "ordered", false)?.unwrap_or(true);
-        Ok(Box::new(Insert { ns, documents, statements, ordered }))
+        let bypass_validation = idl::bypasses_validation(request, "insert")?;
+        Ok(Box::new(Insert { ns, documents, statements, ordered, bypass_validation }))
     },
     ..CommandSpec::WRITE
 };
@@ -40,11 +41,13 @@ pub const SPEC: CommandSpec = CommandSpec {
 const SUB_BATCH_MAX: usize = 500;
 const SUB_BATCH_MAX_BYTES: usize = 256 * 1024;
 
-struct Insert {
-    ns: Namespace,
-    documents: Vec<Bytes>,
-    statements: Vec<i32>,
-    ordered: bool,
+/// The documents of an `insert`.
+pub(super) struct Insert {
+    pub(super) ns: Namespace,
+    pub(super) documents: Vec<Bytes>,
+    pub(super) statements: Vec<i32>,
+    pub(super) ordered: bool,
+    pub(super) bypass_validation: bool,
 }
 
 /// A document that waits to be inserted with others.
@@ -74,17 +77,19 @@ impl Invocation for Insert {
 }
 
 impl Insert {
-    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+    /// Inserts them all, or up to the first that fails if they are ordered.
+    pub(super) async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
         let mut pending: Vec<Pending> = Vec::new();
         let mut pending_bytes = 0;
         for (index, (document, statement)) in self.documents.iter().zip(&self.statements).enumerate() {
             let shared = run.shared();
             bump(&shared.counters.ops.insert);
-            let prepared = match document_to_store(document, || shared.new_object_id()) {
-                Ok(Some(stored)) => Ok(Bytes::from(stored)),
-                Ok(None) => Ok(document.clone()),
-                Err(error) => Err(error),
-            };
+            let prepared =
+                match document_to_store(document, shared.profile.stores_dollar_fields, || shared.new_object_id()) {
+                    Ok(Some(stored)) => Ok(Bytes::from(stored)),
+                    Ok(None) => Ok(document.clone()),
+                    Err(error) => Err(error),
+                };
             let executed = match run.session.as_mut() {
                 Some(session) => session.executed(*statement)?,
                 None => Executed::No,
@@ -128,7 +133,12 @@ impl Insert {
     }
 
     /// Inserts the waiting documents; false when the command should stop after them.
-    async fn flush(&self, run: &mut Run<'_>, pending: &mut Vec<Pending>, results: &mut WriteResults) -> Result<bool, Failed> {
+    async fn flush(
+        &self,
+        run: &mut Run<'_>,
+        pending: &mut Vec<Pending>,
+        results: &mut WriteResults,
+    ) -> Result<bool, Failed> {
         let batch = std::mem::take(pending);
         if batch.is_empty() {
             return Ok(true);
@@ -204,12 +214,16 @@ impl Insert {
         }
         let mut transaction = op.shared.engine.begin();
         for one in batch {
+            if !self.bypass_validation {
+                validation::check(collection, raw(&one.document), None, op.shared.profile)?;
+            }
             collection.insert(&mut *transaction, raw(&one.document))?;
         }
         let statements = batch.iter().map(|one| (one.statement, StatementRecord::Insert)).collect();
         let first_id = batch.first().map_or(Bson::Null, |one| id_of(raw(&one.document)));
         let session: Option<&CheckedOut> = run.session.as_deref();
-        engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id }).await
+        engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id })
+            .await
     }
 }
 

@@ -27,7 +27,12 @@ pub const SPEC: CommandSpec = CommandSpec {
         let mut patterns = Vec::new();
         for entry in list.iter() {
             let Some(entry) = entry.as_document() else {
-                return Err(idl::wrong_type("KillAllSessionsByPatternCmd", "killAllSessionsByPattern", entry, "object"));
+                return Err(idl::wrong_type(
+                    "KillAllSessionsByPatternCmd",
+                    "killAllSessionsByPattern",
+                    entry,
+                    "object",
+                ));
             };
             let mut pattern = Pattern::All;
             for (name, value) in entry.iter() {

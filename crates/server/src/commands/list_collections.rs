@@ -58,6 +58,16 @@ impl Invocation for ListCollections {
                     documents.push(batch::value(&raw));
                 }
             }
+            for view in run.shared().catalog.views_of(&self.db) {
+                let mut entry = doc! { "name": view.ns.coll.clone(), "type": "view" };
+                if !self.name_only {
+                    entry.extend(doc! { "options": view.options(), "info": { "readOnly": true } });
+                }
+                let raw: RawDocumentBuf = to_raw(&entry)?;
+                if self.filter.matches(&raw)? {
+                    documents.push(batch::value(&raw));
+                }
+            }
             let ns = format!("{}.$cmd.listCollections", self.db);
             batch::first(&run, ns, from_list(documents), self.batch_size, false, Shape::BatchLast, false).await
         })

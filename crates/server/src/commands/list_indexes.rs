@@ -1,6 +1,5 @@
 //! `listIndexes`.
 
-
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::cursors::from_list;
@@ -35,6 +34,9 @@ impl Invocation for ListIndexes {
 
     fn run<'a>(self: Box<Self>, run: Run<'a>) -> Running<'a> {
         Box::pin(async move {
+            if run.shared().catalog.is_view(&self.ns) {
+                return Err(crate::views::refused(&self.ns).into());
+            }
             let missing = || CommandError::new(26, format!("ns does not exist: {}", self.ns));
             let collection = run.shared().catalog.get(&self.ns).ok_or_else(missing)?;
             let mut specs = Vec::new();

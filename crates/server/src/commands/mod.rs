@@ -5,6 +5,7 @@
 
 pub mod batch;
 pub mod idl;
+mod on_view;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -42,6 +43,8 @@ pub struct CommandSpec {
     pub retryable_write: bool,
     /// Whether it takes a `writeConcern`.
     pub write_concern: bool,
+    /// Whether it takes the read concern `snapshot`, where the version has that.
+    pub snapshot_reads: bool,
     /// Where `ok` stands in its reply.
     pub ok_place: OkPlace,
     /// Whether events tell of it: commands that read or write data.
@@ -88,6 +91,7 @@ impl CommandSpec {
         primary: PrimaryRule::Anywhere,
         retryable_write: false,
         write_concern: false,
+        snapshot_reads: false,
         ok_place: OkPlace::AfterWriteConcernError,
         observed: false,
         dies_with_client: false,
@@ -126,6 +130,11 @@ impl std::fmt::Debug for CommandSpec {
 pub trait Invocation: Send + Sync {
     /// `db.collection`, for the filter of `failCommand`; `None` without one.
     fn namespace(&self) -> Option<String> {
+        None
+    }
+
+    /// The application's name that a handshake brings, for the filter of `failCommand`.
+    fn app_name(&self) -> Option<&str> {
         None
     }
 
@@ -231,23 +240,29 @@ macro_rules! commands {
 commands! {
     aggregate,
     build_info,
+    bulk_write,
+    coll_mod,
+    coll_stats,
     configure_fail_point,
     connection_status,
     count,
     create,
     create_indexes,
     current_op,
+    db_stats,
     delete,
     distinct,
     drop,
     drop_database,
     drop_indexes,
     end_sessions,
+    explain,
     find,
     find_and_modify,
     get_cmd_line_opts,
     get_log,
     get_more,
+    get_nonce,
     get_parameter,
     hello,
     host_info,
@@ -259,16 +274,19 @@ commands! {
     kill_op,
     kill_sessions,
     list_collections,
+    list_commands,
     list_databases,
     list_indexes,
     ping,
     refresh_sessions,
+    rename_collection,
     repl_set_get_status,
     repl_set_step_down,
     server_status,
     set_parameter,
     start_session,
     update,
+    validate,
     wait_for_fail_point,
     whatsmyuri,
 }
@@ -285,6 +303,14 @@ impl CommandTable {
         let exists = |spec: &&&'static CommandSpec| (test_commands || !spec.test_only) && (spec.exists)(profile);
         let by_name = ALL.iter().filter(exists).flat_map(|spec| spec.names.iter().map(|name| (*name, *spec))).collect();
         Self { by_name }
+    }
+
+    /// Every command once, by name.
+    pub fn all(&self) -> Vec<&'static CommandSpec> {
+        let mut specs: Vec<_> =
+            self.by_name.iter().filter(|(name, spec)| **name == spec.name()).map(|(_, spec)| *spec).collect();
+        specs.sort_by_key(|spec| spec.name());
+        specs
     }
 
     /// The command called `name`.

@@ -66,7 +66,10 @@ fn status(shared: &Shared) -> Document {
     if let Some(set) = shared.topology.set_name() {
         status.insert("repl", repl(shared, set));
     }
-    status.insert("storageEngine", doc! { "name": "wiredTiger", "supportsCommittedReads": true, "persistent": false, "readOnly": false });
+    status.insert(
+        "storageEngine",
+        doc! { "name": "wiredTiger", "supportsCommittedReads": true, "persistent": false, "readOnly": false },
+    );
     status.insert("transactions", transactions(shared));
     if shared.profile.execution_queues {
         let queue = |pool: &TicketPool| {
@@ -84,7 +87,10 @@ fn status(shared: &Shared) -> Document {
                 },
             }
         };
-        status.insert("queues", doc! { "execution": { "write": queue(&shared.write_tickets), "read": queue(&shared.read_tickets) } });
+        status.insert(
+            "queues",
+            doc! { "execution": { "write": queue(&shared.write_tickets), "read": queue(&shared.read_tickets) } },
+        );
     }
     status.insert(
         "wiredTiger",
@@ -96,6 +102,7 @@ fn status(shared: &Shared) -> Document {
         doc! {
             "cursor": { "timedOut": timed_out as i64, "open": { "pinned": pinned as i64, "total": open as i64 } },
             "operation": { "writeConflicts": read(&counters.write_conflicts) },
+            "ttl": { "deletedDocuments": read(&counters.ttl_deleted), "passes": read(&counters.ttl_passes) },
         },
     );
     let sessions = &shared.sessions.counters;
@@ -141,7 +148,10 @@ fn repl(shared: &Shared, set: &str) -> Document {
         repl.insert("electionId", topology.election_id());
     }
     repl.insert("me", address);
-    repl.insert("lastWrite", doc! { "opTime": topology.op_time_document(), "lastWriteDate": topology.last_write_date() });
+    repl.insert(
+        "lastWrite",
+        doc! { "opTime": topology.op_time_document(), "lastWriteDate": topology.last_write_date() },
+    );
     repl.insert("rbid", 1);
     repl
 }
@@ -155,8 +165,16 @@ fn transactions(shared: &Shared) -> Document {
         "transactionsCollectionWriteCount": read(&counters.record_writes),
     };
     for name in [
-        "currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared",
-        "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
+        "currentActive",
+        "currentInactive",
+        "currentOpen",
+        "totalAborted",
+        "totalCommitted",
+        "totalStarted",
+        "totalPrepared",
+        "totalPreparedThenCommitted",
+        "totalPreparedThenAborted",
+        "currentPrepared",
     ] {
         transactions.insert(name, Bson::Int64(0));
     }

@@ -13,7 +13,12 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["setParameter"],
     doc: "changes a server parameter",
     parse: |request, _| {
-        let own = request.document().iter().skip(1).filter_map(Result::ok).find(|(name, _)| !super::idl::is_generic(name.as_str()));
+        let own = request
+            .document()
+            .iter()
+            .skip(1)
+            .filter_map(Result::ok)
+            .find(|(name, _)| !super::idl::is_generic(name.as_str()));
         let Some((name, value)) = own else {
             return immediate(|_| Ok(Reply::bare_failure("no option found to set, use help:true to see options ")));
         };

@@ -14,6 +14,7 @@ use crate::net::request::raw;
 use crate::ops::OpKind;
 use crate::pipeline::Failed;
 use crate::plan::Hint;
+use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
 use crate::sessions::{Executed, StatementRecord};
 use crate::update::{Update as Change, UpdateOptions};
@@ -27,28 +28,34 @@ use crate::write::{WriteKind, WriteResults};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["update"],
     doc: "updates documents",
-    parse: |request, _| {
+    parse: |request, shared| {
         let ns = idl::collection(request)?;
-        idl::only(request, "update", &["updates", "ordered", "bypassDocumentValidation", "let"])?;
+        idl::only_and_let(request, shared.profile, "update", &["updates", "ordered", "bypassDocumentValidation"])?;
         let statements = batch(request, "update", "updates")?;
         let ids = statement_ids(request, statements.len())?;
-        let updates = statements.iter().map(|statement| Statement::parse(raw(statement))).collect::<Result<_>>()?;
+        let parse = |statement: &Bytes| Statement::parse(raw(statement), STRUCT, shared.profile);
+        let updates = statements.iter().map(parse).collect::<Result<_>>()?;
         let ordered = idl::boolean(request.get("ordered"), "update", "ordered", false)?.unwrap_or(true);
-        let variables = request.get("let").and_then(View::as_document).map(|variables| variables.to_document()).transpose()?;
-        Ok(Box::new(Update { ns, updates, ids, ordered, variables }))
+        let variables = idl::variables(request, "update")?;
+        let bypass_validation = idl::bypasses_validation(request, "update")?;
+        Ok(Box::new(Update { ns, updates, ids, ordered, variables, bypass_validation }))
     },
     ..CommandSpec::WRITE
 };
 
-struct Update {
-    ns: Namespace,
-    updates: Vec<Statement>,
-    ids: Vec<i32>,
-    ordered: bool,
-    variables: Option<Document>,
+/// The statements of an `update`.
+pub(super) struct Update {
+    pub(super) ns: Namespace,
+    pub(super) updates: Vec<Statement>,
+    pub(super) ids: Vec<i32>,
+    pub(super) ordered: bool,
+    pub(super) variables: Option<Document>,
+    pub(super) bypass_validation: bool,
 }
 
-struct Statement {
+/// One of them.
+#[derive(Clone)]
+pub(super) struct Statement {
     /// `{q, u, multi, upsert}` as `$currentOp` shows it.
     shown: Bytes,
     filter: RawDocumentBuf,
@@ -63,35 +70,38 @@ struct Statement {
 }
 
 const STRUCT: &str = "update.updates";
-const FIELDS: &[&str] = &["q", "u", "c", "multi", "upsert", "collation", "arrayFilters", "hint", "sort", "upsertSupplied"];
+const FIELDS: &[&str] =
+    &["q", "u", "c", "multi", "upsert", "collation", "arrayFilters", "hint", "sort", "upsertSupplied"];
 
 impl Statement {
-    fn parse(statement: &RawDocument) -> Result<Self> {
+    /// Reads `{q, u, …}`; `owner` is what error texts call it.
+    pub(super) fn parse(statement: &RawDocument, owner: &str, profile: &Profile) -> Result<Self> {
         let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
         for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
-            if !FIELDS.contains(&name.as_str()) {
-                return Err(idl::unknown(STRUCT, name.as_str()));
+            let too_new = name == "sort" && !profile.bulk_write;
+            if too_new || !FIELDS.contains(&name.as_str()) {
+                return Err(idl::unknown(owner, name.as_str()));
             }
         }
         let object = |name: &str| match field(name) {
             None => Ok(None),
             Some(View::Document(document)) => document.to_document().map(Some),
-            Some(other) => Err(idl::wrong_type(STRUCT, name, other, "object")),
+            Some(other) => Err(idl::wrong_type(owner, name, other, "object")),
         };
-        let filter = to_raw(&object("q")?.ok_or_else(|| idl::missing(STRUCT, "q"))?)?;
-        let update = field("u").ok_or_else(|| idl::missing(STRUCT, "u"))?.to_bson()?;
+        let filter = to_raw(&object("q")?.ok_or_else(|| idl::missing(owner, "q"))?)?;
+        let update = field("u").ok_or_else(|| idl::missing(owner, "u"))?.to_bson()?;
         let array_filters = match field("arrayFilters") {
             None => Vec::new(),
             Some(View::Array(filters)) => filters
                 .iter()
                 .map(|filter| match filter {
                     View::Document(filter) => filter.to_document(),
-                    other => Err(idl::wrong_type(STRUCT, "arrayFilters", other, "object")),
+                    other => Err(idl::wrong_type(owner, "arrayFilters", other, "object")),
                 })
                 .collect::<Result<_>>()?,
-            Some(other) => return Err(idl::wrong_type(STRUCT, "arrayFilters", other, "array")),
+            Some(other) => return Err(idl::wrong_type(owner, "arrayFilters", other, "array")),
         };
-        let flag = |name: &str| Ok::<_, CommandError>(idl::boolean(field(name), STRUCT, name, true)?.unwrap_or(false));
+        let flag = |name: &str| Ok::<_, CommandError>(idl::boolean(field(name), owner, name, true)?.unwrap_or(false));
         let (multi, upsert) = (flag("multi")?, flag("upsert")?);
         let mut shown = RawDocumentBuf::new();
         shown.append(cstr!("q"), filter.clone());
@@ -136,13 +146,17 @@ impl Invocation for Update {
 }
 
 impl Update {
-    async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
+    /// Runs them all, or up to the first that fails if they are ordered.
+    pub(super) async fn all(&self, run: &mut Run<'_>, results: &mut WriteResults) -> Result<(), Failed> {
         for (index, (statement, id)) in self.updates.iter().zip(&self.ids).enumerate() {
             bump(&run.shared().counters.ops.update);
             run.op.view().statement = Some(statement.shown.clone());
             if statement.multi && run.session.is_some() {
-                results.failed(index, CommandError::new(72, "Cannot use (or request) retryable writes with multi=true"))?;
-            } else if let Some(Executed::Yes(record)) = run.session.as_mut().map(|session| session.executed(*id)).transpose()? {
+                results
+                    .failed(index, CommandError::new(72, "Cannot use (or request) retryable writes with multi=true"))?;
+            } else if let Some(Executed::Yes(record)) =
+                run.session.as_mut().map(|session| session.executed(*id)).transpose()?
+            {
                 results.retried(*id);
                 match record {
                     StatementRecord::Upsert(upserted) => results.upserted(index, *upserted),
@@ -177,7 +191,12 @@ impl Update {
             context.bind_all(variables)?;
         }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
-        let options = UpdateOptions { multi: statement.multi, array_filters: &statement.array_filters, context: &context };
+        let options = UpdateOptions {
+            multi: statement.multi,
+            array_filters: &statement.array_filters,
+            context: &context,
+            empty_operators: shared.profile.empty_update_operators,
+        };
         let update = Change::parse(&statement.update, &options)?;
         let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {
@@ -198,6 +217,7 @@ impl Update {
             sort: sort.as_ref(),
             session: run.session.as_deref(),
             remember: &remember,
+            bypass_validation: self.bypass_validation,
         }
         .run()
         .await

@@ -23,7 +23,9 @@ pub const SPEC: CommandSpec = CommandSpec {
         };
         let number = |field: &str| match request.get(field) {
             None => Err(idl::missing("waitForFailPoint", field)),
-            Some(value) => idl::whole_number(value).ok_or_else(|| idl::wrong_type("waitForFailPoint", field, value, "long")),
+            Some(value) => {
+                idl::whole_number(value).ok_or_else(|| idl::wrong_type("waitForFailPoint", field, value, "long"))
+            }
         };
         let times = number("timesEntered")?;
         number("maxTimeMS")?;

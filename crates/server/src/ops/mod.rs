@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use backfire_model::event::{Outcome, ServerEvent, Wait, What, WriteId};
 use backfire_model::{OpId, RequestId};
+use bson::Timestamp;
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -21,7 +22,7 @@ use tokio::time::Instant;
 use crate::error::{CommandError, Result};
 use crate::net::connection::Connection;
 use crate::server::Shared;
-use crate::storage::CommitId;
+use crate::storage::{CommitId, Snapshot};
 
 pub use registry::OpRegistry;
 pub use view::{LockView, OpKind, OpView};
@@ -53,6 +54,8 @@ pub struct Op {
     /// Close the connection instead of answering.
     drop_reply: AtomicBool,
     last_commit: Mutex<Option<CommitId>>,
+    /// What it reads, when that is not simply what is there.
+    read_at: Mutex<Option<(Timestamp, Arc<dyn Snapshot>)>>,
     wake: Notify,
 }
 
@@ -82,6 +85,7 @@ impl Op {
             observed: AtomicBool::new(false),
             drop_reply: AtomicBool::new(false),
             last_commit: Mutex::new(None),
+            read_at: Mutex::new(None),
             wake: Notify::new(),
         }
     }
@@ -228,6 +232,24 @@ impl Op {
         if let Some(observer) = self.shared.observer.as_ref().filter(|_| self.observed.load(Ordering::Relaxed)) {
             observer.record(What::Server(event(self.id, self.write_id())));
         }
+    }
+
+    /// From now on it reads this snapshot.
+    pub fn read_at(&self, time: Timestamp, snapshot: Arc<dyn Snapshot>) {
+        *self.read_at.lock() = Some((time, snapshot));
+    }
+
+    /// What it reads: the snapshot it was told to read, or the state as of now.
+    pub fn snapshot(&self) -> Box<dyn Snapshot> {
+        match &*self.read_at.lock() {
+            Some((_, snapshot)) => snapshot.fork(),
+            None => self.shared.engine.snapshot(),
+        }
+    }
+
+    /// The time of the snapshot that it was told to read.
+    pub fn read_time(&self) -> Option<Timestamp> {
+        self.read_at.lock().as_ref().map(|(time, _)| *time)
     }
 
     /// A storage transaction of this operation has been committed.

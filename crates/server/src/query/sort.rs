@@ -82,6 +82,11 @@ impl Sort {
         self.pattern.fields()
     }
 
+    /// The collation of its strings.
+    pub fn collation(&self) -> Option<&Collation> {
+        self.pattern.collation()
+    }
+
     /// The pattern with directions 1 and -1.
     pub fn document(&self) -> &Document {
         &self.document

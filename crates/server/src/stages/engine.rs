@@ -185,6 +185,7 @@ pub async fn commit(
         before_retryable_commit(op, ns)?;
     }
     op.note_commit(transaction.commit());
+    op.shared.arrivals.announce();
     if let Some((session, staged)) = staged {
         session.committed(staged);
     }

@@ -26,7 +26,10 @@ pub async fn before_command(
     invocation: &dyn Invocation,
     facts: &mut Facts,
 ) -> Result<(), Failed> {
-    let Some(entered) = enter(op, spec, invocation.namespace().as_deref(), Place::BeforeCommand) else { return Ok(()) };
+    let namespace = invocation.namespace();
+    let from_handshake = invocation.app_name().filter(|_| op.shared.profile.fail_command_reads_handshake);
+    let app_name = from_handshake.map(str::to_owned).or_else(|| op.connection.app_name());
+    let Some(entered) = enter(op, spec, namespace.as_deref(), app_name, Place::BeforeCommand) else { return Ok(()) };
     let action = Action::parse(&entered.data)?;
     facts.label_override = action.labels.clone();
     let profile = op.shared.profile;
@@ -56,7 +59,7 @@ pub fn write_concern_error(
     namespace: Option<&str>,
     facts: &mut Facts,
 ) -> Option<Document> {
-    let entered = enter(op, spec, namespace, Place::WriteConcern)?;
+    let entered = enter(op, spec, namespace, op.connection.app_name(), Place::WriteConcern)?;
     let labels = fail_command::labels(&entered.data);
     if labels.is_some() {
         facts.label_override = labels;
@@ -64,10 +67,15 @@ pub fn write_concern_error(
     entered.data.get("writeConcernError").and_then(Bson::as_document).cloned()
 }
 
-fn enter(op: &Op, spec: &'static CommandSpec, namespace: Option<&str>, place: Place) -> Option<Entered> {
+fn enter(
+    op: &Op,
+    spec: &'static CommandSpec,
+    namespace: Option<&str>,
+    app_name: Option<String>,
+    place: Place,
+) -> Option<Entered> {
     let point = op.shared.fail_points.get(FAIL_COMMAND);
     point.enter(op.shared.rng(), |data| {
-        let app_name = op.connection.app_name();
         let victim = Victim {
             names: spec.names,
             namespace,

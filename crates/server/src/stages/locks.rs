@@ -11,6 +11,7 @@ use crate::locks::manager::{Acquire, Held};
 use crate::locks::{Level, Mode, Resource, Ticket};
 use crate::ops::Op;
 use crate::stages::ticket;
+use crate::views;
 
 /// What the work in the engine is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,6 +83,9 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     inside.held.push(lock(op, Level::Database, Resource::Database(Arc::from(ns.db.as_str())), database).await?);
     if let Some(mode) = collection {
         inside.held.push(lock(op, Level::Collection, Resource::Collection(Arc::from(ns.to_string())), mode).await?);
+    }
+    if access == Access::Write && op.shared.catalog.is_view(ns) {
+        return Err(views::refused(ns));
     }
     if !access.reads() && !op.shared.topology.is_primary() {
         return Err(CommandError::new(189, format!("Not primary while writing to {ns}")));

@@ -7,6 +7,7 @@ pub mod fail_point;
 pub mod labels;
 pub mod locks;
 pub mod lookup;
+pub mod read_concern;
 pub mod receive;
 pub mod reply;
 pub mod session_checkout;

@@ -9,6 +9,7 @@ use crate::commands::CommandSpec;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::net::connection::Connection;
+use crate::net::request::raw;
 use crate::ops::Op;
 use crate::ops::registry::Registered;
 use crate::server::Shared;
@@ -51,10 +52,6 @@ pub fn observe_arrival(op: &Op, spec: &CommandSpec, request: &Request) {
     }
     op.set_write_id(WriteId { lsid: lsid(request), txn_number: txn_number(request) });
     op.begin_observing();
-    let collection = match request.get(request.command_name()) {
-        Some(View::String(collection)) => collection,
-        _ => "$cmd",
-    };
     op.observe(|id, write| ServerEvent::Arrived {
         op: id,
         write,
@@ -62,8 +59,28 @@ pub fn observe_arrival(op: &Op, spec: &CommandSpec, request: &Request) {
         request_id: op.request_id,
         app_name: op.connection.app_name(),
         command: spec.name().to_owned(),
-        namespace: format!("{}.{collection}", request.database().unwrap_or_default()),
+        namespace: namespace(request),
     });
+}
+
+/// The collection that the command names; of a `bulkWrite` over several, the first.
+fn namespace(request: &Request) -> String {
+    let database = request.database().unwrap_or_default();
+    if let Some(View::String(collection)) = request.get(request.command_name()) {
+        return format!("{database}.{collection}");
+    }
+    let in_sequence = request.sequence("nsInfo").and_then(|sequence| sequence.iter().next());
+    let first = match &in_sequence {
+        Some(first) => raw(first).get_str("ns").ok().map(str::to_owned),
+        None => match request.get("nsInfo") {
+            Some(View::Array(infos)) => {
+                let first = infos.iter().next().and_then(View::as_document);
+                first.and_then(|info| info.get("ns")?.as_str().map(str::to_owned))
+            }
+            _ => None,
+        },
+    };
+    first.unwrap_or_else(|| format!("{database}.$cmd"))
 }
 
 fn lsid(request: &Request) -> Option<Lsid> {

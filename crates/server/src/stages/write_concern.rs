@@ -3,7 +3,7 @@
 
 use bson::{Bson, Document, doc};
 
-use crate::commands::CommandSpec;
+use crate::commands::{CommandSpec, Invocation};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::ops::Op;
@@ -27,11 +27,13 @@ pub struct WriteConcern {
     w: W,
     journal: bool,
     wtimeout: i64,
+    /// Whether the command writes at all.
+    applies: bool,
 }
 
 impl Default for WriteConcern {
     fn default() -> Self {
-        Self { w: W::Members(1), journal: false, wtimeout: 0 }
+        Self { w: W::Members(1), journal: false, wtimeout: 0, applies: true }
     }
 }
 
@@ -54,18 +56,19 @@ impl WriteConcern {
 ///
 /// # Errors
 /// 72 on a command that does not write; 9 and 14 for bad contents.
-pub fn parse(spec: &CommandSpec, request: &Request) -> Result<WriteConcern> {
-    let Some(value) = request.get("writeConcern") else { return Ok(WriteConcern::default()) };
+pub fn parse(spec: &CommandSpec, invocation: &dyn Invocation, request: &Request) -> Result<WriteConcern> {
+    let applies = spec.write_concern || invocation.writes();
+    let mut concern = WriteConcern { applies, ..WriteConcern::default() };
+    let Some(value) = request.get("writeConcern") else { return Ok(concern) };
     let Some(document) = value.as_document() else {
         let found = value.type_name();
         return Err(CommandError::type_mismatch(format!(
             "\"writeConcern\" had the wrong type. Expected object, found {found}"
         )));
     };
-    if !spec.write_concern {
+    if !applies {
         return Err(CommandError::new(72, "Command does not support writeConcern"));
     }
-    let mut concern = WriteConcern::default();
     for (name, value) in document.iter() {
         match name {
             "w" => concern.w = members(value)?,
@@ -109,7 +112,7 @@ pub async fn wait(
     facts: &mut Facts,
     succeeded: bool,
 ) -> Result<Option<Document>> {
-    if !spec.write_concern {
+    if !concern.applies {
         return Ok(None);
     }
     let namespace = op.view().ns.clone();

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
@@ -9,6 +10,7 @@ use parking_lot::RwLock;
 use rand::{Rng, RngExt};
 use uuid::Uuid;
 
+use super::capped::Capped;
 use super::collection::{Collection, Index, WriteError};
 use super::record::RecordId;
 use super::{Direction, Engine, Key, TableId};
@@ -16,6 +18,7 @@ use crate::error::{CommandError, Result};
 use crate::query::{Matcher, QueryContext};
 use crate::value::index_keys::IndexPattern;
 use crate::value::{Collation, View};
+use crate::write::validation::Validator;
 
 /// The table of the catalog itself.
 pub const CATALOG_TABLE: TableId = TableId(0);
@@ -33,12 +36,13 @@ const BUILT_IN: [(&str, &str); 4] =
 pub struct Catalog {
     engine: Arc<dyn Engine>,
     collections: RwLock<BTreeMap<Namespace, Arc<Collection>>>,
+    views: RwLock<BTreeMap<Namespace, crate::views::View>>,
 }
 
 impl Catalog {
     /// Reads the catalog from the engine, and adds what every server has.
     pub fn new(engine: Arc<dyn Engine>, rng: &mut impl Rng) -> Self {
-        let catalog = Self { engine, collections: RwLock::default() };
+        let catalog = Self { engine, collections: RwLock::default(), views: RwLock::default() };
         catalog.load();
         for (db, coll) in BUILT_IN {
             let uuid = uuid::Builder::from_random_bytes(rng.random()).into_uuid();
@@ -56,13 +60,24 @@ impl Catalog {
         for (key, value) in entries {
             let stored = Document::from_reader(&*value).ok();
             let ns = std::str::from_utf8(&key).ok().and_then(Namespace::parse);
+            let view = ns.as_ref().zip(stored.as_ref()).and_then(|(ns, stored)| {
+                crate::views::View::from_options(ns, stored.get_document("view").ok()?).ok().flatten()
+            });
+            if let Some(view) = view {
+                self.views.write().insert(view.ns.clone(), view);
+                continue;
+            }
             if let Some(collection) = ns.zip(stored).and_then(|(ns, stored)| {
                 let records = TableId(stored.get_i64("records").ok()? as u32);
                 let uuid = Uuid::parse_str(stored.get_str("uuid").ok()?).ok()?;
                 let options = stored.get_document("options").ok()?.clone();
                 let indexes = stored.get_array("indexes").ok()?.iter().filter_map(load_index).collect();
                 let last = Collection::last_record(&*snapshot, records);
-                Some(Collection::new(ns, uuid, options, records, indexes, last))
+                let table = stored.get_i64("capped").ok().map(|table| TableId(table as u32));
+                let capped = table.and_then(|table| Capped::from_options(&options, table));
+                let validator = Validator::from_options(&options).ok().flatten();
+                let collection = Collection::new(ns, uuid, options, records, indexes, last);
+                Some(collection.with_capped(capped).with_validator(validator))
             }) {
                 self.collections.write().insert(collection.ns.clone(), Arc::new(collection));
             } else {
@@ -77,13 +92,21 @@ impl Catalog {
             .iter()
             .map(|index| Bson::Document(doc! { "spec": index.spec.clone(), "table": i64::from(index.table.0) }))
             .collect();
-        let entry = doc! {
+        let mut entry = doc! {
             "uuid": collection.uuid.to_string(),
             "options": collection.options.read().clone(),
             "records": i64::from(collection.records.0),
             "indexes": indexes,
         };
+        if let Some(capped) = &collection.capped {
+            entry.insert("capped", i64::from(capped.table.0));
+        }
         self.write(&collection.ns, entry.to_vec().ok());
+    }
+
+    /// Keeps changed options of a collection.
+    pub fn options_changed(&self, collection: &Collection) {
+        self.store(collection);
     }
 
     fn write(&self, ns: &Namespace, value: Option<Vec<u8>>) {
@@ -108,6 +131,9 @@ impl Catalog {
     /// # Errors
     /// 48 when it exists.
     pub fn create(&self, ns: &Namespace, options: Document, uuid: Uuid) -> Result<Arc<Collection>> {
+        if self.views.read().contains_key(ns) {
+            return Err(crate::views::refused(ns));
+        }
         let mut collections = self.collections.write();
         if collections.contains_key(ns) {
             return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
@@ -118,7 +144,10 @@ impl Catalog {
         }
         let id_index = index_from(spec, self.engine.allocate_table())?;
         let records = self.engine.allocate_table();
-        let collection = Arc::new(Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0));
+        let capped = Capped::from_options(&options, self.engine.allocate_table());
+        let validator = Validator::from_options(&options)?;
+        let collection = Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0);
+        let collection = Arc::new(collection.with_capped(capped).with_validator(validator));
         self.store(&collection);
         collections.insert(ns.clone(), Arc::clone(&collection));
         Ok(collection)
@@ -138,11 +167,74 @@ impl Catalog {
         }
     }
 
+    /// The view called `ns`.
+    pub fn view(&self, ns: &Namespace) -> Option<crate::views::View> {
+        self.views.read().get(ns).cloned()
+    }
+
+    /// Whether `ns` is a view.
+    pub fn is_view(&self, ns: &Namespace) -> bool {
+        self.views.read().contains_key(ns)
+    }
+
+    /// The views of a database, by name.
+    pub fn views_of(&self, db: &str) -> Vec<crate::views::View> {
+        self.views.read().values().filter(|view| view.ns.db == db).cloned().collect()
+    }
+
+    /// Creates a view.
+    ///
+    /// # Errors
+    /// 48 when there is something of that name.
+    pub fn create_view(&self, view: crate::views::View) -> Result<()> {
+        let (collections, mut views) = (self.collections.read(), self.views.write());
+        if collections.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("Collection already exists. NS: {}", view.ns)));
+        }
+        if views.contains_key(&view.ns) {
+            return Err(CommandError::new(48, format!("A view already exists. NS: {}", view.ns)));
+        }
+        self.write(&view.ns, doc! { "view": view.options() }.to_vec().ok());
+        views.insert(view.ns.clone(), view);
+        Ok(())
+    }
+
+    /// Removes a view; says whether there was one.
+    pub fn drop_view(&self, ns: &Namespace) -> bool {
+        let there = self.views.write().remove(ns).is_some();
+        if there {
+            self.write(ns, None);
+        }
+        there
+    }
+
+    /// Gives a collection another name. What has that name goes.
+    ///
+    /// # Errors
+    /// 26 when there is no such collection.
+    pub fn rename(&self, from: &Namespace, to: &Namespace) -> Result<Arc<Collection>> {
+        let Some(old) = self.get(from) else {
+            return Err(CommandError::new(26, format!("Source collection {from} does not exist")));
+        };
+        self.drop(to);
+        let renamed = Arc::new(old.renamed(to.clone()));
+        let mut collections = self.collections.write();
+        collections.remove(from);
+        collections.insert(to.clone(), Arc::clone(&renamed));
+        drop(collections);
+        self.write(from, None);
+        self.store(&renamed);
+        Ok(renamed)
+    }
+
     /// Removes a collection and its data; returns what was removed.
     pub fn drop(&self, ns: &Namespace) -> Option<Arc<Collection>> {
         let collection = self.collections.write().remove(ns)?;
         self.write(ns, None);
         self.engine.drop_table(collection.records);
+        if let Some(capped) = &collection.capped {
+            self.engine.drop_table(capped.table);
+        }
         for index in collection.indexes().iter() {
             self.engine.drop_table(index.table);
         }
@@ -201,6 +293,22 @@ impl Catalog {
         }
     }
 
+    /// Gives an index another specification with the same keys.
+    ///
+    /// # Errors
+    /// When it is not one.
+    pub fn change_index(&self, collection: &Collection, name: &str, spec: Document) -> Result<()> {
+        let mut indexes = (*collection.indexes()).clone();
+        if let Some(index) = indexes.iter_mut().find(|index| index.name == name) {
+            let changed = index_from(spec, index.table)?;
+            changed.multikey.store(index.multikey.load(Ordering::Relaxed), Ordering::Relaxed);
+            *index = Arc::new(changed);
+        }
+        collection.set_indexes(indexes);
+        self.store(collection);
+        Ok(())
+    }
+
     /// Removes an index.
     pub fn drop_index(&self, collection: &Collection, name: &str) {
         let (dropped, kept): (Vec<_>, Vec<_>) =
@@ -219,7 +327,8 @@ impl Catalog {
 
     /// The names of all databases that have a collection.
     pub fn databases(&self) -> BTreeSet<String> {
-        self.collections.read().keys().map(|ns| ns.db.clone()).collect()
+        let views: BTreeSet<_> = self.views.read().keys().map(|ns| ns.db.clone()).collect();
+        self.collections.read().keys().map(|ns| ns.db.clone()).chain(views).collect()
     }
 
     /// How many collections there are.
@@ -258,5 +367,13 @@ fn index_from(spec: Document, table: TableId) -> Result<Index> {
         Err(_) => None,
     };
     let pattern = IndexPattern::new(&key, flag("sparse"), collation);
-    Ok(Index { unique: name == "_id_" || flag("unique"), name, pattern, partial, table, spec })
+    Ok(Index {
+        unique: name == "_id_" || flag("unique"),
+        name,
+        pattern,
+        partial,
+        multikey: AtomicBool::new(false),
+        table,
+        spec,
+    })
 }

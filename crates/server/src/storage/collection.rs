@@ -1,20 +1,23 @@
 //! A collection: documents by record id, and the index entries that belong to them.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use backfire_model::Namespace;
 use bson::{Document, RawDocument};
 use parking_lot::RwLock;
 use uuid::Uuid;
 
+use super::capped::{Capped, Size};
 use super::record::RecordId;
 use super::{Direction, Key, Snapshot, TableId, Transaction, Value, WriteConflict};
 use crate::error::{CommandError, Result};
+use crate::net::request::raw;
 use crate::query::Matcher;
 use crate::value::View;
 use crate::value::index_keys::{IndexKey, IndexKeys, IndexPattern};
 use crate::value::text;
+use crate::write::validation::Validator;
 
 /// A collection.
 #[derive(Debug)]
@@ -27,6 +30,10 @@ pub struct Collection {
     pub options: RwLock<Document>,
     /// The table of its documents.
     pub records: TableId,
+    /// What limits it, if it is capped.
+    pub capped: Option<Capped>,
+    /// What its documents must be like.
+    validator: RwLock<Option<Arc<Validator>>>,
     next_record: AtomicU64,
     indexes: RwLock<Arc<Vec<Arc<Index>>>>,
 }
@@ -44,6 +51,8 @@ pub struct Index {
     pub unique: bool,
     /// Only documents that match are in it.
     pub partial: Option<Matcher>,
+    /// Whether a document has had several keys in it, because of an array.
+    pub multikey: AtomicBool,
     /// Its table: for a unique index key → record id, else key and record id → nothing.
     pub table: TableId,
 }
@@ -85,7 +94,11 @@ impl Index {
         {
             return Ok(IndexKeys::default());
         }
-        self.pattern.keys_of(document)
+        let keys = self.pattern.keys_of(document)?;
+        if keys.multikey && !self.multikey.load(Ordering::Relaxed) {
+            self.multikey.store(true, Ordering::Relaxed);
+        }
+        Ok(keys)
     }
 
     fn entry_key(&self, key: &IndexKey, record: RecordId) -> Key {
@@ -163,8 +176,45 @@ impl Collection {
             uuid,
             options: RwLock::new(options),
             records,
+            capped: None,
+            validator: RwLock::default(),
             next_record: AtomicU64::new(last_record + 1),
             indexes: RwLock::new(Arc::new(indexes)),
+        }
+    }
+
+    /// The same as a capped collection.
+    pub fn with_capped(self, capped: Option<Capped>) -> Self {
+        Self { capped, ..self }
+    }
+
+    /// The same with a validator.
+    pub fn with_validator(self, validator: Option<Validator>) -> Self {
+        self.set_validator(validator);
+        self
+    }
+
+    /// What its documents must be like.
+    pub fn validator(&self) -> Option<Arc<Validator>> {
+        self.validator.read().clone()
+    }
+
+    /// From now on its documents must be like this.
+    pub fn set_validator(&self, validator: Option<Validator>) {
+        *self.validator.write() = validator.map(Arc::new);
+    }
+
+    /// The same collection under another name.
+    pub fn renamed(&self, ns: Namespace) -> Self {
+        Self {
+            ns,
+            uuid: self.uuid,
+            options: RwLock::new(self.options.read().clone()),
+            records: self.records,
+            capped: self.capped,
+            validator: RwLock::new(self.validator()),
+            next_record: AtomicU64::new(self.next_record.load(Ordering::Relaxed)),
+            indexes: RwLock::new(self.indexes()),
         }
     }
 
@@ -198,10 +248,32 @@ impl Collection {
     /// # Errors
     /// 11000 when a unique index has its key already; a conflict with another transaction.
     pub fn insert(&self, transaction: &mut dyn Transaction, document: &RawDocument) -> Result<RecordId, WriteError> {
+        if let Some(capped) = &self.capped {
+            self.make_room(capped, transaction, document.as_bytes().len() as u64)?;
+        }
         let record = self.next_record();
         self.add_entries(transaction, record, document)?;
         transaction.write(self.records, record.key(), Some(Arc::from(document.as_bytes())))?;
         Ok(record)
+    }
+
+    /// Removes the oldest documents until one of `bytes` fits.
+    fn make_room(&self, capped: &Capped, transaction: &mut dyn Transaction, bytes: u64) -> Result<(), WriteError> {
+        if bytes > capped.max_bytes {
+            return Err(CommandError::bad_value("object to insert exceeds cappedMaxSize").into());
+        }
+        let mut size = capped.size(transaction);
+        size = Size { bytes: size.bytes + bytes, documents: size.documents + 1 };
+        capped.set_size(transaction, size)?;
+        while capped.is_exceeded_by(size) {
+            let Some((key, oldest)) = transaction.first_with_prefix(self.records, &[]) else { break };
+            let Some(record) = RecordId::from_bytes(&key) else { break };
+            self.take_out(transaction, record, raw(&oldest))?;
+            size.bytes = size.bytes.saturating_sub(oldest.len() as u64);
+            size.documents -= 1;
+        }
+        capped.set_size(transaction, size)?;
+        Ok(())
     }
 
     /// Writes the index entries of a document.
@@ -233,6 +305,13 @@ impl Collection {
         old: &RawDocument,
         new: &RawDocument,
     ) -> Result<(), WriteError> {
+        if let Some(capped) = &self.capped
+            && old.as_bytes().len() != new.as_bytes().len()
+        {
+            let mut size = capped.size(transaction);
+            size.bytes = size.bytes.saturating_sub(old.as_bytes().len() as u64) + new.as_bytes().len() as u64;
+            capped.set_size(transaction, size)?;
+        }
         // The document first: it is what two writers conflict about.
         transaction.write(self.records, record.key(), Some(Arc::from(new.as_bytes())))?;
         for index in self.indexes().iter() {
@@ -255,6 +334,21 @@ impl Collection {
     /// # Errors
     /// A conflict with another transaction.
     pub fn remove(
+        &self,
+        transaction: &mut dyn Transaction,
+        record: RecordId,
+        old: &RawDocument,
+    ) -> Result<(), WriteError> {
+        if let Some(capped) = &self.capped {
+            let mut size = capped.size(transaction);
+            size.bytes = size.bytes.saturating_sub(old.as_bytes().len() as u64);
+            size.documents = size.documents.saturating_sub(1);
+            capped.set_size(transaction, size)?;
+        }
+        self.take_out(transaction, record, old)
+    }
+
+    fn take_out(
         &self,
         transaction: &mut dyn Transaction,
         record: RecordId,

@@ -6,10 +6,12 @@
 //!
 //! Invariant: data, index entries and the retry history of a statement are written by one commit.
 
+pub mod capped;
 pub mod catalog;
 pub mod collection;
 pub mod memory;
 pub mod record;
+pub mod snapshots;
 
 use std::ops::Bound;
 use std::sync::Arc;

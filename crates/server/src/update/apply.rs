@@ -201,7 +201,7 @@ impl<'u> Run<'u> {
                     if !storage::identical(value, &new) {
                         self.check_immutable(path)?;
                     }
-                    storage::check_value(&new, path)?;
+                    storage::check_value(&new, path, self.context.dollars())?;
                     self.log.set(path, new.clone());
                     *value = new;
                 }
@@ -220,11 +220,11 @@ impl<'u> Run<'u> {
                         return Ok(true);
                     }
                     Change::Set => {
-                        storage::check_value(value, path)?;
+                        storage::check_value(value, path, self.context.dollars())?;
                         self.log.set(path, value.clone());
                     }
                     Change::Appended(from) => {
-                        storage::check_value(value, path)?;
+                        storage::check_value(value, path, self.context.dollars())?;
                         let Bson::Array(values) = &*value else { return Ok(false) };
                         for (at, value) in values.iter().enumerate().skip(from) {
                             self.log.set(&format!("{path}.{at}"), value.clone());
@@ -261,7 +261,7 @@ impl<'u> Run<'u> {
             Node::Operator(operator) => operator.create(&self.at(path))?,
         };
         if let Some(value) = &made {
-            storage::check_value(value, path)?;
+            storage::check_value(value, path, self.context.dollars())?;
             self.log.set(path, value.clone());
         }
         Ok(made)

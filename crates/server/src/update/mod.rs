@@ -23,7 +23,7 @@ mod upsert;
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, Timestamp};
 
-pub use storage::check_document;
+pub use storage::{DollarFields, check_document};
 
 use crate::aggregate::expression::Val;
 use crate::aggregate::stages::project::Project;
@@ -42,6 +42,8 @@ pub struct UpdateOptions<'a> {
     pub array_filters: &'a [Document],
     /// Collation, time and variables.
     pub context: &'a QueryContext,
+    /// Whether an operator may have no fields.
+    pub empty_operators: bool,
 }
 
 /// What an update reads while it is applied.
@@ -51,6 +53,20 @@ pub struct ApplyContext {
     pub now: DateTime,
     /// The timestamp that `$currentDate` and zero timestamps in a replacement set.
     pub timestamp: Timestamp,
+    /// Whether names of fields may begin with `$`, where the kind of update allows it.
+    pub stores_dollar_fields: bool,
+}
+
+impl ApplyContext {
+    /// What an update of operators or a replacement may leave.
+    fn dollars(&self) -> DollarFields {
+        if self.stores_dollar_fields { DollarFields::Inside } else { DollarFields::Refused }
+    }
+
+    /// What a pipeline may leave.
+    fn dollars_of_pipeline(&self) -> DollarFields {
+        if self.stores_dollar_fields { DollarFields::Anywhere } else { DollarFields::Refused }
+    }
 }
 
 /// A document after an update.
@@ -158,7 +174,7 @@ impl Update {
             Kind::Replacement(replacement) => replace(&original, replacement.clone(), context),
             Kind::Pipeline { stages, slots } => {
                 let result = run_pipeline(stages, &original, slots)?;
-                finish_replacement(&original, result)
+                finish_replacement(&original, result, context.dollars_of_pipeline())
             }
         }
     }
@@ -207,11 +223,11 @@ fn run_pipeline(stages: &[PipelineStage], document: &Document, slots: &[Val]) ->
 
 fn replace(original: &Document, mut replacement: Document, context: &ApplyContext) -> Result<Applied> {
     storage::set_zero_timestamps(&mut replacement, context.timestamp);
-    finish_replacement(original, replacement)
+    finish_replacement(original, replacement, context.dollars())
 }
 
 /// Keeps `_id`, and compares with the document before.
-fn finish_replacement(original: &Document, result: Document) -> Result<Applied> {
+fn finish_replacement(original: &Document, result: Document, dollars: DollarFields) -> Result<Applied> {
     let result = match original.get("_id") {
         None => result,
         Some(id) => storage::with_id_first(result, id.clone()),
@@ -222,7 +238,7 @@ fn finish_replacement(original: &Document, result: Document) -> Result<Applied> 
         let text = "After applying the update, the (immutable) field '_id' was found to have been altered to";
         return fail(66, format!("{text} {}", text::element("_id", new.into())));
     }
-    storage::check_document(&result)?;
+    storage::check_document(&result, dollars)?;
     let changed = !storage::identical_documents(original, &result);
     let oplog = if changed { result.clone() } else { Document::new() };
     Ok(Applied { document: result, changed, oplog })

@@ -86,7 +86,7 @@ pub(super) fn parse(update: &Document, options: &UpdateOptions<'_>) -> Result<Tr
             let text = format!("Modifiers operate on fields but we found type {found} instead.");
             return fail(9, format!("{text} For example: {{$mod: {{<field>: ...}}}} not {{{}}}", shown(name, update)));
         };
-        if fields.is_empty() {
+        if fields.is_empty() && !options.empty_operators {
             return fail(
                 9,
                 format!("'{name}' is empty. You must specify a field like so: {{{name}: {{<field>: ...}}}}"),

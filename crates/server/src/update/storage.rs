@@ -8,42 +8,65 @@ use crate::value::View;
 /// Documents in a collection are not nested deeper than this.
 const MAX_DEPTH: usize = 180;
 
-/// Checks that a document may be stored: no field that starts with a dollar sign outside of document references, and
-/// not too deep.
+/// Where names of fields may begin with a dollar sign, outside of document references. In `_id` they never may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DollarFields {
+    /// Nowhere.
+    Refused,
+    /// Below the top level.
+    Inside,
+    /// Everywhere.
+    Anywhere,
+}
+
+impl DollarFields {
+    fn allowed_at(self, path: &str, depth: usize) -> bool {
+        let in_id = path == "_id" || path.starts_with("_id.");
+        match self {
+            DollarFields::Refused => false,
+            DollarFields::Inside => depth > 1 && !in_id,
+            DollarFields::Anywhere => !in_id,
+        }
+    }
+}
+
+/// Checks that a document may be stored: no field that starts with a dollar sign where there may be none, and not too
+/// deep.
 ///
 /// # Errors
 /// `DollarPrefixedFieldName` (52), `InvalidDBRef` (55), `Overflow` (15).
-pub fn check_document(document: &Document) -> Result<()> {
-    check_fields(document, "", 1)
+pub fn check_document(document: &Document, dollars: DollarFields) -> Result<()> {
+    check_fields(document, "", 1, dollars)
 }
 
 fn join(path: &str, name: &str) -> String {
     if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
 }
 
-fn check_fields(document: &Document, path: &str, depth: usize) -> Result<()> {
+fn check_fields(document: &Document, path: &str, depth: usize, dollars: DollarFields) -> Result<()> {
     if depth > MAX_DEPTH {
         return fail(15, "Document exceeds maximum nested object depth");
     }
     let mut before = "";
     for (name, value) in document {
-        if name.starts_with('$') {
+        if name.starts_with('$') && !dollars.allowed_at(path, depth) {
             check_reference(document, name, before, value, path)?;
         }
         before = name;
-        check_inside(value, &join(path, name), depth)?;
+        check_inside(value, &join(path, name), depth, dollars)?;
     }
     Ok(())
 }
 
-fn check_inside(value: &Bson, path: &str, depth: usize) -> Result<()> {
+fn check_inside(value: &Bson, path: &str, depth: usize, dollars: DollarFields) -> Result<()> {
     match value {
-        Bson::Document(document) => check_fields(document, path, depth + 1),
+        Bson::Document(document) => check_fields(document, path, depth + 1, dollars),
         Bson::Array(values) => {
             if depth >= MAX_DEPTH {
                 return fail(15, "Document exceeds maximum nested object depth");
             }
-            let each = |(at, value): (usize, &Bson)| check_inside(value, &join(path, &at.to_string()), depth + 1);
+            let each =
+                |(at, value): (usize, &Bson)| check_inside(value, &join(path, &at.to_string()), depth + 1, dollars);
             values.iter().enumerate().try_for_each(each)
         }
         _ => Ok(()),
@@ -82,15 +105,16 @@ fn check_reference(document: &Document, name: &str, before: &str, value: &Bson, 
 ///
 /// # Errors
 /// As [`check_document`].
-pub(super) fn check_value(value: &Bson, path: &str) -> Result<()> {
+pub(super) fn check_value(value: &Bson, path: &str, dollars: DollarFields) -> Result<()> {
     for (at, name) in path.split('.').enumerate() {
-        if name.starts_with('$') && !matches!(name, "$ref" | "$id" | "$db") {
+        let above = path.split('.').next().filter(|_| at > 0).unwrap_or_default();
+        if name.starts_with('$') && !dollars.allowed_at(above, at + 1) && !matches!(name, "$ref" | "$id" | "$db") {
             let upto: Vec<_> = path.split('.').take(at + 1).collect();
             let whole = upto.join(".");
             return fail(52, format!("The dollar ($) prefixed field '{name}' in '{whole}' is not valid for storage."));
         }
     }
-    check_inside(value, path, path.split('.').count())
+    check_inside(value, path, path.split('.').count(), dollars)
 }
 
 /// Whether two values have the same type and bytes.

@@ -7,8 +7,11 @@ use super::*;
 use crate::error::CommandError;
 use crate::value::key_string::tests::any_bson;
 
-const NOW: ApplyContext =
-    ApplyContext { now: DateTime::from_millis(1_000), timestamp: Timestamp { time: 7, increment: 3 } };
+const NOW: ApplyContext = ApplyContext {
+    now: DateTime::from_millis(1_000),
+    timestamp: Timestamp { time: 7, increment: 3 },
+    stores_dollar_fields: false,
+};
 
 fn context() -> QueryContext {
     QueryContext::new(NOW.now)
@@ -16,7 +19,10 @@ fn context() -> QueryContext {
 
 fn parse(update: &Bson, filters: &[Document]) -> Result<Update, CommandError> {
     let context = context();
-    Update::parse(update, &UpdateOptions { multi: false, array_filters: filters, context: &context })
+    Update::parse(
+        update,
+        &UpdateOptions { multi: false, array_filters: filters, context: &context, empty_operators: false },
+    )
 }
 
 fn apply_with(update: &Bson, filters: &[Document], document: &Document, at: Option<usize>) -> Result<Applied> {
@@ -344,7 +350,7 @@ fn replacements() {
     let altered = "After applying the update, the (immutable) field '_id' was found to have been altered to _id: 2";
     fails(doc! { "_id": 2, "c": 3 }, doc! { "_id": 1 }, 66, altered);
     let context = context();
-    let options = UpdateOptions { multi: true, array_filters: &[], context: &context };
+    let options = UpdateOptions { multi: true, array_filters: &[], context: &context, empty_operators: false };
     let error = Update::parse(&bson!({ "a": 1 }), &options).unwrap_err();
     assert_eq!(error.message, "multi update is not supported for replacement-style update");
 }

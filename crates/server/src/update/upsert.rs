@@ -26,14 +26,15 @@ pub(super) fn document(
         Kind::Pipeline { stages, slots } => {
             let base = from_equalities(equalities?)?;
             let result = run_pipeline(stages, &base, slots)?;
-            super::finish_replacement(&base, result)?.document
+            super::finish_replacement(&base, result, context.dollars_of_pipeline())?.document
         }
     };
     let document = storage::with_id_first(document, generated_id);
     if let Some(id) = document.get("_id") {
         check_id(id)?;
     }
-    storage::check_document(&document)?;
+    let dollars = if update.is_pipeline() { context.dollars_of_pipeline() } else { context.dollars() };
+    storage::check_document(&document, dollars)?;
     Ok(document)
 }
 

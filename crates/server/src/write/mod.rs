@@ -3,5 +3,6 @@
 pub mod prepare;
 pub mod results;
 pub mod update;
+pub mod validation;
 
 pub use results::{WriteKind, WriteResults};

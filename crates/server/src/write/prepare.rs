@@ -84,11 +84,16 @@ pub fn statement_ids(request: &Request, count: usize) -> Result<Vec<i32>> {
     }
 }
 
-/// A document as it is stored: with an `_id`, and that first. `None` when it can stay as it is.
+/// A document as it is stored: with an `_id`, and that first. `None` when it can stay as it is. `dollar_fields`: whether
+/// the names of its fields may begin with `$`.
 ///
 /// # Errors
 /// 2 when it is too large, has a bad `_id` or a field name that may not be stored; 15 when it nests too deeply.
-pub fn document_to_store(document: &[u8], new_id: impl FnOnce() -> ObjectId) -> Result<Option<Vec<u8>>> {
+pub fn document_to_store(
+    document: &[u8],
+    dollar_fields: bool,
+    new_id: impl FnOnce() -> ObjectId,
+) -> Result<Option<Vec<u8>>> {
     if document.len() > DOCUMENT_MAX_BYTES {
         return Err(CommandError::bad_value(format!(
             "object to insert too large. size in bytes: {}, max size: {DOCUMENT_MAX_BYTES}",
@@ -104,7 +109,7 @@ pub fn document_to_store(document: &[u8], new_id: impl FnOnce() -> ObjectId) -> 
     let mut id: Option<(usize, scan::Field<'_>)> = None;
     for (at, field) in scan::fields(document).enumerate() {
         let field = field.map_err(|error| CommandError::new(22, error.to_string()))?;
-        if field.name.first() == Some(&b'$') {
+        if field.name.first() == Some(&b'$') && !dollar_fields {
             let name = String::from_utf8_lossy(field.name);
             return Err(CommandError::bad_value(format!("Document can't have $ prefixed field names: {name}")));
         }
@@ -192,7 +197,7 @@ mod tests {
 
     fn stored(document: Document) -> std::result::Result<Document, (i32, String)> {
         let raw = document.to_vec().unwrap();
-        match document_to_store(&raw, || ObjectId::from_bytes([7; 12])) {
+        match document_to_store(&raw, false, || ObjectId::from_bytes([7; 12])) {
             Ok(Some(bytes)) => Ok(Document::from_reader(&bytes[..]).unwrap()),
             Ok(None) => Ok(document),
             Err(error) => Err((error.code, error.message)),

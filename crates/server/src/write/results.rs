@@ -35,6 +35,21 @@ pub struct WriteResults {
     retried: Vec<i32>,
 }
 
+/// What one statement did.
+#[derive(Debug)]
+pub struct Single {
+    /// `n`.
+    pub n: i64,
+    /// `nModified`.
+    pub modified: i64,
+    /// `_id` of a document that was inserted by upsert.
+    pub upserted: Option<Bson>,
+    /// Why it failed.
+    pub error: Option<CommandError>,
+    /// It was answered from history.
+    pub retried: bool,
+}
+
 /// Texts of `writeErrors` become empty beyond this much text and this many errors.
 const ERROR_TEXT_MAX_BYTES: usize = 1024 * 1024;
 const ERROR_TEXT_MIN_ERRORS: usize = 2;
@@ -81,6 +96,17 @@ impl WriteResults {
         }
         ended?;
         Ok(self.reply(run.shared(), run.unacknowledged))
+    }
+
+    /// What a command of a single statement did.
+    pub fn into_single(mut self) -> Single {
+        Single {
+            n: self.n,
+            modified: self.modified,
+            upserted: self.upserted.pop().map(|(_, id)| id),
+            error: self.errors.pop().map(|(_, error)| error),
+            retried: !self.retried.is_empty(),
+        }
     }
 
     /// Whether any statement failed.

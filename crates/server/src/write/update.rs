@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use backfire_model::Namespace;
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocument};
 
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::ops::Op;
 use crate::plan::{Hint, Scan};
+use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
+use crate::server::Shared;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, enter};
@@ -21,6 +23,7 @@ use crate::update::{ApplyContext, Update};
 use crate::value::view::to_raw;
 use crate::value::{View, compare};
 use crate::write::prepare::{DOCUMENT_MAX_BYTES, id_of};
+use crate::write::validation;
 
 /// Makes what the retry history remembers of a change: statement ids and records.
 pub type Remember<'a> = dyn Fn(&Change) -> Result<Vec<(i32, StatementRecord)>> + Sync + 'a;
@@ -47,6 +50,8 @@ pub struct Job<'a> {
     pub session: Option<&'a CheckedOut>,
     /// Makes what the retry history remembers of a change.
     pub remember: &'a Remember<'a>,
+    /// Whether the documents need not be valid.
+    pub bypass_validation: bool,
 }
 
 /// One document's change.
@@ -84,12 +89,27 @@ enum Tried {
     Passed,
 }
 
-impl Job<'_> {
-    fn apply_context(&self) -> ApplyContext {
-        let shared = &self.op.shared;
-        ApplyContext { now: shared.clock.now(), timestamp: shared.topology.next_op_time(&shared.clock) }
+/// What an update that is applied now reads.
+pub fn apply_context(shared: &Shared) -> ApplyContext {
+    ApplyContext {
+        now: shared.clock.now(),
+        timestamp: shared.topology.next_op_time(&shared.clock),
+        stores_dollar_fields: shared.profile.stores_dollar_fields,
     }
+}
 
+/// Checks that documents may be removed from a collection.
+///
+/// # Errors
+/// 20 for a capped one, where the version has it so.
+pub fn check_removal(profile: &Profile, collection: &Collection) -> Result<()> {
+    if collection.capped.is_some() && profile.capped_is_fixed {
+        return Err(CommandError::new(20, format!("cannot remove from a capped collection: {}", collection.ns)));
+    }
+    Ok(())
+}
+
+impl Job<'_> {
     /// Carries it out.
     ///
     /// # Errors
@@ -187,7 +207,7 @@ impl Job<'_> {
         let Some(before) = transaction.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
         let document = raw(&before);
         let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
-        let applied = self.update.apply(document, how.array_position, &self.apply_context())?;
+        let applied = self.update.apply(document, how.array_position, &apply_context(&self.op.shared))?;
         let after = to_raw(&applied.document)?;
         check_size(&after, "Resulting document after update is larger than", 17419)?;
         let change = Change {
@@ -198,6 +218,7 @@ impl Job<'_> {
             collection: collection.uuid,
         };
         if change.changed {
+            self.check_change(collection, document, &change.after)?;
             collection.replace(&mut *transaction, record, document, &change.after)?;
             self.commit(transaction, &change).await?;
         }
@@ -211,10 +232,13 @@ impl Job<'_> {
         let document = self.update.insert_document(
             &self.matcher,
             Bson::ObjectId(shared.new_object_id()),
-            &self.apply_context(),
+            &apply_context(shared),
         )?;
         let after = to_raw(&document)?;
         check_size(&after, "Document to upsert is larger than", 17420)?;
+        if !self.bypass_validation {
+            validation::check(collection, &after, None, shared.profile)?;
+        }
         let change = Change { before: None, after, oplog: document, changed: true, collection: collection.uuid };
         loop {
             let mut transaction = shared.engine.begin();
@@ -231,6 +255,20 @@ impl Job<'_> {
                 Err(WriteError::Failed(error)) => return Err(error),
             }
         }
+    }
+
+    /// Checks what the collection has to say about a change.
+    fn check_change(&self, collection: &Collection, before: &RawDocument, after: &RawDocument) -> Result<()> {
+        let profile = self.op.shared.profile;
+        if !self.bypass_validation {
+            validation::check(collection, after, Some(before), profile)?;
+        }
+        let (old, new) = (before.as_bytes().len(), after.as_bytes().len());
+        if collection.capped.is_some() && profile.capped_is_fixed && old != new {
+            let text = "Cannot change the size of a document in a capped collection";
+            return Err(CommandError::new(10003, format!("{text}: {old} != {new}")));
+        }
+        Ok(())
     }
 
     async fn commit(

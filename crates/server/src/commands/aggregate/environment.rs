@@ -7,7 +7,7 @@ use bson::raw::RawDocumentBuf;
 use bson::{DateTime, Document, doc};
 use parking_lot::Mutex;
 
-use crate::aggregate::{CurrentOpOptions, Documents, Environment, SourceStage};
+use crate::aggregate::{CurrentOpOptions, Documents, Environment, Pipeline, PipelineContext, SourceStage};
 use crate::cursors::Step;
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -16,8 +16,11 @@ use crate::ops::current_op::{self, Wanted};
 use crate::plan::Scan;
 use crate::query::Matcher;
 use crate::server::Shared;
+use crate::stats;
 use crate::storage::collection::Collection;
 use crate::value::view::to_raw;
+use crate::value::{Collation, View};
+use crate::views::{self, Resolved};
 
 /// How many documents are read between two interrupt checks.
 const CHECK_EVERY: u32 = 128;
@@ -86,12 +89,27 @@ impl OfServer {
         current_op::documents(&self.shared, wanted)
     }
 
+    /// What a view gives.
+    fn of_view(&self, view: &Resolved) -> Result<Documents> {
+        let collation = view.collation.as_ref().map(Collation::parse).transpose()?.flatten();
+        let context = PipelineContext {
+            query: self.shared.query_context(collation),
+            database: view.ns.db.clone(),
+            collection: Some(view.ns.coll.clone()),
+            allow_disk_use: false,
+        };
+        let pipeline = Pipeline::parse(&view.pipeline, &context)?;
+        let input = self.documents(&view.ns.db, &view.ns.coll)?;
+        let environment = Self::new(&self.op, view.ns.clone(), self.reader.clone());
+        pipeline.run(input, Arc::new(environment))
+    }
+
     fn collection(&self) -> Option<Arc<Collection>> {
         self.shared.catalog.get(&self.ns)
     }
 
     fn coll_stats(&self, options: &Document) -> Result<Document> {
-        let mut stats = doc! {
+        let mut told = doc! {
             "ns": self.ns.to_string(),
             "host": self.shared.topology.address(),
             "localTime": self.shared.clock.now(),
@@ -102,24 +120,19 @@ impl OfServer {
         };
         if options.contains_key("latencyStats") {
             let none = || doc! { "latency": 0_i64, "ops": 0_i64 };
-            stats.insert("latencyStats", doc! { "reads": none(), "writes": none(), "commands": none() });
+            told.insert("latencyStats", doc! { "reads": none(), "writes": none(), "commands": none() });
         }
         if options.contains_key("storageStats") {
             let collection = self.collection().ok_or_else(|| missing("storageStats"))?;
-            let snapshot = self.shared.engine.snapshot();
-            let (count, size) = (collection.count(&*snapshot) as i64, collection.data_size(&*snapshot) as i64);
-            let indexes = collection.indexes().len() as i32;
-            let storage = doc! {
-                "size": size, "count": count, "avgObjSize": if count > 0 { size / count } else { 0 },
-                "storageSize": size, "capped": false, "nindexes": indexes, "ok": 1,
-            };
-            stats.insert("storageStats", storage);
+            let scale = storage_scale(options);
+            let storage = stats::storage(&self.shared, &collection, scale);
+            told.insert("storageStats", storage);
         }
         if options.contains_key("count") {
             let collection = self.collection().ok_or_else(|| missing("count"))?;
-            stats.insert("count", collection.count(&*self.shared.engine.snapshot()) as i64);
+            told.insert("count", collection.count(&*self.shared.engine.snapshot()) as i64);
         }
-        Ok(stats)
+        Ok(told)
     }
 
     fn index_stats(&self) -> Vec<Document> {
@@ -136,10 +149,20 @@ impl OfServer {
     }
 }
 
+fn storage_scale(options: &Document) -> u64 {
+    let scale =
+        options.get_document("storageStats").ok().and_then(|options| View::from(options.get("scale")?).number());
+    scale.and_then(|scale| u64::try_from(scale.to_i64_saturating()).ok()).filter(|scale| *scale > 0).unwrap_or(1)
+}
+
 impl Environment for OfServer {
     fn documents(&self, database: &str, collection: &str) -> Result<Documents> {
         self.op.check_interrupt()?;
-        let Some(collection) = self.shared.catalog.get(&Namespace::new(database, collection)) else {
+        let ns = Namespace::new(database, collection);
+        if let Some(resolved) = views::resolve(&self.shared.catalog, &ns)? {
+            return self.of_view(&resolved);
+        }
+        let Some(collection) = self.shared.catalog.get(&ns) else {
             return Ok(no_documents());
         };
         let scan = Scan::new(&self.op, collection, Arc::new(Matcher::all()), None)?;

@@ -11,7 +11,7 @@ use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document};
 
 use super::batch::{self, Shape};
-use super::{CommandSpec, Invocation, Run, Running, idl};
+use super::{CommandSpec, Invocation, Run, Running, explain, idl};
 use crate::aggregate::{Output, Pipeline, PipelineContext, SourceStage};
 use crate::counters::bump;
 use crate::cursors::from_list;
@@ -19,10 +19,12 @@ use crate::error::{Result, fail};
 use crate::net::Request;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
-use crate::query::{Matcher, QueryContext};
+use crate::query::Matcher;
+use crate::server::Shared;
 use crate::stages::locks::{Access, enter};
 use crate::value::view::to_raw;
 use crate::value::{Collation, View};
+use crate::views;
 use environment::{OfServer, Reader};
 use source::AggregateSource;
 
@@ -36,8 +38,16 @@ pub const SPEC: CommandSpec = CommandSpec {
             Some(collation) => Collation::parse(collation)?,
             None => None,
         };
-        parse(request, shared.query_context(collation))
+        if request.get("let").is_some() && !shared.profile.let_in_commands {
+            return fail(9, "unrecognized field 'let'");
+        }
+        if request.get("explain").is_some_and(View::is_true) {
+            let command = View::from(request.document()).to_bson()?.as_document().cloned().unwrap_or_default();
+            return explain::read(request, shared, command, explain::Verbosity::QueryPlanner);
+        }
+        parse(request, shared, collation)
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
 
@@ -58,7 +68,7 @@ const FIELDS: &[&str] = &[
     "isMapReduceCommand",
 ];
 
-fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocation>> {
+fn parse(request: &Request, shared: &Arc<Shared>, mut collation: Option<Collation>) -> Result<Box<dyn Invocation>> {
     let database = request.database()?.to_owned();
     let collection = match request.get("aggregate") {
         Some(View::String(_)) => Some(idl::collection(request)?.coll),
@@ -76,29 +86,37 @@ fn parse(request: &Request, mut context: QueryContext) -> Result<Box<dyn Invocat
             return fail(9, format!("unrecognized field '{name}'"));
         }
     }
-    let stages: Vec<Bson> = match request.get("pipeline") {
+    let mut stages: Vec<Bson> = match request.get("pipeline") {
         Some(View::Array(stages)) => stages.iter().map(View::to_bson).collect::<Result<_>>()?,
         _ => return fail(14, "'pipeline' option must be specified as an array"),
     };
     let batch_size = match request.get("cursor") {
-        None if request.get("explain").is_some_and(View::is_true) => {
-            return fail(238, "this server does not explain pipelines");
-        }
         None => return fail(9, "The 'cursor' option is required, except for aggregate with the explain argument"),
         Some(View::Document(cursor)) => batch_size(cursor.to_document()?)?,
         Some(_) => return fail(14, "cursor field must be missing or an object"),
     };
+    let name = collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned());
+    let ns = Namespace::new(&database, name);
+    // A pipeline on a view is one on its collection, with the view's stages in front.
+    let mut reads = ns.clone();
+    let mut collection = collection;
+    if let Some(resolved) = views::resolve(&shared.catalog, &ns)? {
+        stages.splice(..0, resolved.pipeline);
+        collection = Some(resolved.ns.coll.clone());
+        reads = resolved.ns;
+        collation = resolved.collation.as_ref().map(Collation::parse).transpose()?.flatten().or(collation);
+    }
+    let mut context = shared.query_context(collation);
     if let Some(View::Document(variables)) = request.get("let") {
         context.bind_all(&variables.to_document()?)?;
     }
     let allow_disk_use = request.get("allowDiskUse").is_some_and(View::is_true);
-    let context = PipelineContext { query: context, database: database.clone(), collection, allow_disk_use };
+    let context = PipelineContext { query: context, database, collection, allow_disk_use };
     let pipeline = Pipeline::parse(&stages, &context)?;
     let first = pipeline.first_filter().and_then(Bson::as_document).cloned().unwrap_or_default();
     let matcher = Matcher::parse(&to_raw(&first)?, &context.query)?;
-    let ns = Namespace::new(database, context.collection.clone().unwrap_or_else(|| "$cmd.aggregate".to_owned()));
     let hint = Hint::parse(request.get("hint"))?;
-    Ok(Box::new(Aggregate { ns, pipeline, matcher: Arc::new(matcher), hint, batch_size }))
+    Ok(Box::new(Aggregate { ns, reads, pipeline, matcher: Arc::new(matcher), hint, batch_size }))
 }
 
 fn batch_size(cursor: Document) -> Result<Option<usize>> {
@@ -117,6 +135,8 @@ fn batch_size(cursor: Document) -> Result<Option<usize>> {
 
 struct Aggregate {
     ns: Namespace,
+    /// The collection that is read: another one when `ns` is a view.
+    reads: Namespace,
     pipeline: Pipeline,
     /// What a `$match` that stands first asks for: other documents need not be read.
     matcher: Arc<Matcher>,
@@ -141,7 +161,7 @@ impl Invocation for Aggregate {
                 Some(output) => {
                     self.write(&run, output).await?;
                     let nothing = bson::raw::RawArrayBuf::new();
-                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst))
+                    Ok(batch::reply(nothing, 0, &self.ns.to_string(), Shape::BatchFirst, None))
                 }
                 None => self.read(&run).await,
             }
@@ -154,16 +174,16 @@ impl Aggregate {
     fn start(&self, run: &Run<'_>) -> Result<AggregateSource> {
         let shared = run.shared();
         let reader = Reader::new(run.op);
-        let collection = self.pipeline.reads_collection().then(|| shared.catalog.get(&self.ns)).flatten();
+        let collection = self.pipeline.reads_collection().then(|| shared.catalog.get(&self.reads)).flatten();
         let (input, size) = match collection {
             Some(collection) => {
-                let size = collection.count(&*shared.engine.snapshot());
+                let size = collection.count(&*run.op.snapshot());
                 let scan = Scan::new(run.op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
                 (reader.documents(scan), size)
             }
             None => (environment::no_documents(), 0),
         };
-        let environment = Arc::new(OfServer::new(run.op, self.ns.clone(), reader.clone()));
+        let environment = Arc::new(OfServer::new(run.op, self.reads.clone(), reader.clone()));
         let documents = self.pipeline.run(input, environment)?;
         Ok(AggregateSource::new(documents, reader, size))
     }

@@ -19,7 +19,6 @@ use crate::stages::locks::{Access, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::storage::{Direction, Transaction};
-use crate::update::ApplyContext;
 use crate::value::view::{to_document, to_raw};
 use crate::write::prepare::{document_to_store, id_of};
 
@@ -90,7 +89,9 @@ pub(super) async fn write(
 
 /// A document with an `_id`, as it is stored.
 fn stored(run: &Run<'_>, document: &RawDocumentBuf) -> Result<RawDocumentBuf> {
-    let stored = document_to_store(document.as_bytes(), || run.shared().new_object_id())?;
+    let stored = document_to_store(document.as_bytes(), run.shared().profile.stores_dollar_fields, || {
+        run.shared().new_object_id()
+    })?;
     match stored {
         Some(bytes) => RawDocumentBuf::from_bytes(bytes).map_err(|error| crate::value::view::invalid_bson(&error)),
         None => Ok(document.clone()),
@@ -215,7 +216,7 @@ async fn merge_into(
             id_of(document)
         }
         Some((record, existing)) => {
-            let now = ApplyContext { now: shared.clock.now(), timestamp: shared.topology.next_op_time(&shared.clock) };
+            let now = crate::write::update::apply_context(shared);
             let old = raw(&existing);
             let Some(combined) = merge.combine(&to_document(old)?, &to_document(document)?, &now)? else {
                 return Ok(());

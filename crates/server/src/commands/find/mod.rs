@@ -1,26 +1,33 @@
 //! `find`.
 
+mod source;
+
 use std::sync::Arc;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
+use bson::Document;
+use bson::raw::RawArrayBuf;
 
 use super::batch::{self, Shape};
-use super::{CommandSpec, Invocation, Run, Running, idl};
+use super::{CommandSpec, Invocation, Run, Running, idl, on_view};
 use crate::counters::bump;
-use crate::cursors::{DocumentSource, Step};
+use crate::cursors::Tails;
 use crate::error::{CommandError, Result};
 use crate::failpoints::table::WAIT_IN_FIND_BEFORE_MAKING_BATCH;
 use crate::net::Request;
-use crate::net::request::raw;
 use crate::ops::{Op, OpKind};
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
+use crate::profile::Profile;
 use crate::query::{Matcher, Projection, QueryContext, Sort};
 use crate::stages::locks::{Access, enter};
-use crate::storage::{Direction, Value};
+use crate::storage::Direction;
+use crate::storage::collection::Collection;
+use crate::tail::Tail;
 use crate::value::view::to_raw;
 use crate::value::{Collation, DocView, View, key_string, text};
+use source::{FindSource, Records};
 
 /// `{find: collection, filter, sort, projection, skip, limit, batchSize, …}`.
 pub const SPEC: CommandSpec = CommandSpec {
@@ -29,7 +36,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     kind: OpKind::Query,
     parse: |request, shared| {
         let ns = idl::collection(request)?;
-        check_fields(request)?;
+        check_fields(request, shared.profile)?;
         let collation = match request.get("collation").and_then(View::as_document) {
             Some(collation) => Collation::parse(collation)?,
             None => None,
@@ -56,6 +63,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         let sort = sort.filter(|sort| !sort.is_empty() && sort.natural().is_none());
         let limit = count(request, "limit", "Limit")?;
+        let flag = |name: &str| request.get(name).is_some_and(View::is_true);
         Ok(Box::new(Find {
             ns,
             matcher: Arc::new(matcher),
@@ -65,15 +73,18 @@ pub const SPEC: CommandSpec = CommandSpec {
             skip: count(request, "skip", "Skip")?.unwrap_or(0),
             limit: limit.filter(|limit| *limit > 0),
             batch_size: count(request, "batchSize", "BatchSize")?.map(|size| size as usize),
-            single_batch: request.get("singleBatch").is_some_and(View::is_true),
-            no_timeout: request.get("noCursorTimeout").is_some_and(View::is_true),
+            single_batch: flag("singleBatch"),
+            tails: tails(request)?,
+            min: bound(request, "min")?,
+            max: bound(request, "max")?,
+            return_key: flag("returnKey"),
+            show_record_id: flag("showRecordId"),
+            no_timeout: flag("noCursorTimeout"),
         }))
     },
+    snapshot_reads: true,
     ..CommandSpec::READ
 };
-
-/// How many bytes a sort may hold.
-const SORT_MAX_BYTES: usize = 100 * 1024 * 1024;
 
 struct Find {
     ns: Namespace,
@@ -86,6 +97,33 @@ struct Find {
     batch_size: Option<usize>,
     single_batch: bool,
     no_timeout: bool,
+    tails: Tails,
+    /// Where to begin and to end in the index of the hint.
+    min: Option<Document>,
+    max: Option<Document>,
+    return_key: bool,
+    show_record_id: bool,
+}
+
+/// `tailable` and `awaitData`.
+fn tails(request: &Request) -> Result<Tails> {
+    let flag = |name: &str| request.get(name).is_some_and(View::is_true);
+    let refuse = |what: &str| Err(CommandError::failed_to_parse(format!("Failed to parse: {what}")));
+    match (flag("tailable"), flag("awaitData")) {
+        (false, true) => refuse("Cannot set 'awaitData' without also setting 'tailable'"),
+        (true, _) if flag("singleBatch") => refuse("cannot use tailable option with the 'singleBatch' option"),
+        (true, _) if request.get("sort").and_then(View::as_document).is_some_and(|sort| !sort.is_empty()) => {
+            refuse("cannot use tailable option with a sort other than {$natural: 1}")
+        }
+        (true, true) => Ok(Tails::AndWaits),
+        (true, false) => Ok(Tails::Yes),
+        (false, false) => Ok(Tails::No),
+    }
+}
+
+fn bound(request: &Request, name: &str) -> Result<Option<Document>> {
+    let bound = object(request, name)?.map(|bound| bound.to_document()).transpose()?;
+    Ok(bound.filter(|bound| !bound.is_empty()))
 }
 
 fn projection(request: &Request, context: &QueryContext) -> Result<Option<Projection>> {
@@ -121,20 +159,40 @@ fn count(request: &Request, name: &str, label: &str) -> Result<Option<u64>> {
         .map_err(|_| CommandError::bad_value(format!("{label} value must be non-negative, but received: {number}")))
 }
 
-fn check_fields(request: &Request) -> Result<()> {
+fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
     const KNOWN: &[&str] = &[
-        "filter", "sort", "projection", "hint", "skip", "limit", "batchSize", "singleBatch", "noCursorTimeout", "collation", "let",
-        "allowDiskUse", "allowPartialResults", "oplogReplay", "ntoreturn", "term", "runtimeConstants",
+        "filter",
+        "sort",
+        "projection",
+        "hint",
+        "skip",
+        "limit",
+        "batchSize",
+        "singleBatch",
+        "noCursorTimeout",
+        "collation",
+        "let",
+        "allowDiskUse",
+        "allowPartialResults",
+        "oplogReplay",
+        "ntoreturn",
+        "term",
+        "runtimeConstants",
+        "min",
+        "max",
+        "returnKey",
+        "showRecordId",
+        "tailable",
+        "awaitData",
     ];
-    const REFUSED: &[&str] = &["min", "max", "returnKey", "showRecordId", "tailable", "awaitData"];
-    for (name, value) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
+    for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
         let name = name.as_str();
-        if REFUSED.contains(&name) && !matches!(View::from(value), View::Bool(false)) {
-            return Err(CommandError::new(115, format!("find option '{name}' is not supported by this server")));
-        }
-        if !KNOWN.contains(&name) && !REFUSED.contains(&name) && !idl::is_generic(name) {
+        let too_new = name == "let" && !profile.let_in_commands;
+        if too_new || (!KNOWN.contains(&name) && !idl::is_generic(name)) {
             let whole = text::document(request.document());
-            return Err(CommandError::failed_to_parse(format!("Failed to parse: {whole}. Unrecognized field '{name}'.")));
+            return Err(CommandError::failed_to_parse(format!(
+                "Failed to parse: {whole}. Unrecognized field '{name}'."
+            )));
         }
     }
     Ok(())
@@ -149,24 +207,26 @@ impl Invocation for Find {
         Box::pin(async move {
             let op = run.op;
             bump(&op.shared.counters.ops.query);
+            if op.shared.catalog.is_view(&self.ns) {
+                return on_view::find(run, &self.ns.coll).await;
+            }
             op.view().ns = self.ns.to_string();
             let inside = enter(op, &self.ns, Access::Read).await?;
             let executor = |error: CommandError| error.caused_by("Executor error during find command");
             let Some(collection) = op.shared.catalog.get(&self.ns) else {
                 hold(op).await.map_err(executor)?;
-                return Ok(batch::reply(bson::raw::RawArrayBuf::new(), 0, &self.ns.to_string(), Shape::BatchLast));
+                return Ok(batch::reply(RawArrayBuf::new(), 0, &self.ns.to_string(), Shape::BatchLast, op.read_time()));
             };
-            let mut scan = Scan::new(op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
+            let (mut records, in_order) = self.records(op, collection)?;
             hold(op).await.map_err(executor)?;
-            let sorted = match &self.sort {
-                Some(sort) => Some(sorted(op, &mut scan, sort, self.keep()).await.map_err(executor)?.into_iter()),
-                None => None,
-            };
+            if let Some(sort) = self.sort.as_ref().filter(|_| !in_order) {
+                records.sort(op, sort, self.keep()).await.map_err(executor)?;
+            }
             let (batch_size, single_batch, no_timeout) = (self.batch_size, self.single_batch, self.no_timeout);
             let ns = self.ns.to_string();
-            let left = self.limit.unwrap_or(u64::MAX);
-            let source = FindSource { find: *self, scan, sorted, skipped: 0, left };
-            let reply = batch::first(&run, ns, Box::new(source), batch_size, single_batch, Shape::BatchFirst, no_timeout).await;
+            let source = FindSource::new(*self, records);
+            let reply =
+                batch::first(&run, ns, Box::new(source), batch_size, single_batch, Shape::BatchFirst, no_timeout).await;
             drop(inside);
             reply.map_err(|failed| match failed {
                 Failed::Error(error) => Failed::Error(executor(error)),
@@ -177,6 +237,26 @@ impl Invocation for Find {
 }
 
 impl Find {
+    /// Where its documents come from, and whether they come in the order of the sort.
+    fn records(&self, op: &Op, collection: Arc<Collection>) -> Result<(Records, bool)> {
+        let (matcher, hint) = (Arc::clone(&self.matcher), self.hint.as_ref());
+        if self.tails != Tails::No {
+            let tail = Tail::new(op, collection, matcher)?;
+            // There is nothing to follow in an empty collection.
+            let tails = if tail.has_documents() { self.tails } else { Tails::No };
+            return Ok((Records::Tail(Box::new(tail), tails), true));
+        }
+        let (scan, in_order) = match &self.sort {
+            _ if self.min.is_some() || self.max.is_some() => {
+                let bounds = (self.min.as_ref(), self.max.as_ref());
+                (Scan::bounded(op, collection, matcher, hint, bounds)?, self.sort.is_none())
+            }
+            Some(sort) => Scan::in_order(op, collection, matcher, hint, sort)?,
+            None => (Scan::new(op, collection, matcher, hint)?, true),
+        };
+        Ok((Records::Scan(Box::new(scan)), in_order))
+    }
+
     /// How many of the first documents of the sorted result can be needed.
     fn keep(&self) -> usize {
         self.limit.map_or(usize::MAX, |limit| limit.saturating_add(self.skip).try_into().unwrap_or(usize::MAX))
@@ -194,64 +274,4 @@ async fn hold(op: &Op) -> Result<()> {
         note.over();
     }
     Ok(())
-}
-
-/// All matches in order, or the first `keep` of them.
-async fn sorted(op: &Op, scan: &mut Scan, sort: &Sort, keep: usize) -> Result<Vec<Value>> {
-    let mut found: Vec<(Vec<u8>, usize, Value)> = Vec::new();
-    let mut bytes = 0;
-    while let Some((_, value)) = scan.next(op).await? {
-        let key = sort.key(raw(&value))?;
-        bytes += key.len() + value.len();
-        let at = found.len();
-        found.push((key, at, value));
-        if keep < usize::MAX && found.len() > 2 * keep.max(64) {
-            found.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
-            found.truncate(keep);
-            bytes = found.iter().map(|(key, _, value)| key.len() + value.len()).sum();
-        }
-        if bytes > SORT_MAX_BYTES {
-            return Err(CommandError::new(
-                292,
-                format!("Sort exceeded memory limit of {SORT_MAX_BYTES} bytes, but did not opt in to external sorting."),
-            ));
-        }
-    }
-    found.sort_unstable_by(|one, other| (&one.0, one.1).cmp(&(&other.0, other.1)));
-    found.truncate(keep);
-    Ok(found.into_iter().map(|(_, _, value)| value).collect())
-}
-
-/// The documents of a find: matched, sorted, skipped, limited, projected.
-struct FindSource {
-    find: Find,
-    scan: Scan,
-    sorted: Option<std::vec::IntoIter<Value>>,
-    skipped: u64,
-    left: u64,
-}
-
-impl DocumentSource for FindSource {
-    fn step(&mut self) -> Result<Step<Value>> {
-        if self.left == 0 {
-            return Ok(Step::End);
-        }
-        let step = match &mut self.sorted {
-            Some(sorted) => sorted.next().map_or(Step::End, Step::Found),
-            None => match self.scan.step()? {
-                Step::Found((_, value)) => Step::Found(value),
-                Step::Nothing => Step::Nothing,
-                Step::End => Step::End,
-            },
-        };
-        let Step::Found(value) = step else { return Ok(step) };
-        if self.skipped < self.find.skip {
-            self.skipped += 1;
-            return Ok(Step::Nothing);
-        }
-        self.left -= 1;
-        let Some(projection) = &self.find.projection else { return Ok(Step::Found(value)) };
-        let how = if projection.needs_match() { self.find.matcher.find_match(raw(&value))?.unwrap_or_default() } else { crate::query::Match::default() };
-        Ok(Step::Found(batch::value(&projection.apply(raw(&value), how)?)))
-    }
 }

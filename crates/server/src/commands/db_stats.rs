@@ -1,0 +1,16 @@
+//! `dbStats`.
+
+use super::{CommandSpec, PrimaryRule, Reply, idl, immediate};
+use crate::stats;
+
+/// `{dbStats: 1, scale}`.
+pub const SPEC: CommandSpec = CommandSpec {
+    names: &["dbStats", "dbstats"],
+    doc: "tells how large a database is",
+    primary: PrimaryRule::UnlessSecondaryOk,
+    parse: |request, _| {
+        let (database, scale) = (request.database()?.to_owned(), idl::scale(request)?);
+        immediate(move |run| Reply::from_document(&stats::of_database(run.shared(), &database, scale)))
+    },
+    ..CommandSpec::BASE
+};

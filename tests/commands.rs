@@ -1,0 +1,353 @@
+//! What commands answer, command by command, where no recording of a real server says it.
+
+use std::time::Duration;
+
+use backfire_server::profile::{V4_4, V7_0, V8_0};
+use backfire_tests::Lab;
+use backfire_tests::lab::{check, numbered, with};
+use bson::{Bson, Document, bson, doc};
+
+/// An int field.
+fn int(document: &Document, name: &str) -> Option<i32> {
+    document.get_i32(name).ok()
+}
+
+fn insert(documents: Vec<Document>) -> (&'static str, Document) {
+    ("test", doc! { "insert": "c", "documents": documents })
+}
+
+fn first_batch(reply: &Document) -> Vec<Document> {
+    let cursor = reply.get_document("cursor").unwrap_or_else(|_| panic!("no cursor: {reply}"));
+    let batch = cursor.get_array("firstBatch").or_else(|_| cursor.get_array("nextBatch")).expect("a batch");
+    batch.iter().filter_map(Bson::as_document).cloned().collect()
+}
+
+/// Sets up `test.c`, runs a command that gives a cursor, and compares its first batch.
+async fn check_batch(setup: &[(&str, Document)], command: Document, expected: Vec<Document>) {
+    let lab = Lab::of(&V7_0);
+    for (db, command) in setup {
+        lab.ok(db, command.clone()).await;
+    }
+    let reply = lab.ok("test", command.clone()).await;
+    assert_eq!(first_batch(&reply), expected, "{command}");
+}
+
+async fn refused(lab: &Lab, db: &str, command: Document, code: i32) {
+    let reply = lab.run(db, command.clone()).await;
+    let found = reply.get_i32("code").or_else(|_| {
+        let errors = reply.get_array("writeErrors").map(|errors| errors[0].as_document().cloned());
+        errors.ok().flatten().unwrap_or_default().get_i32("code")
+    });
+    assert_eq!(found.ok(), Some(code), "{command}: {reply}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capped_collection_keeps_its_newest_documents() {
+    let capped = ("test", doc! { "create": "c", "capped": true, "size": 4096, "max": 3 });
+    let documents = (1..=5).map(|id| doc! { "_id": id }).collect();
+    let newest = vec![doc! { "_id": 3 }, doc! { "_id": 4 }, doc! { "_id": 5 }];
+    check_batch(&[capped, insert(documents)], doc! { "find": "c" }, newest).await;
+    let large = doc! { "create": "c", "capped": true, "size": 4096 };
+    let documents = (1..=4).map(|id| doc! { "_id": id, "x": "x".repeat(1500) }).collect();
+    let reply = vec![doc! { "_id": 3 }, doc! { "_id": 4 }];
+    check_batch(&[("test", large), insert(documents)], doc! { "find": "c", "projection": { "_id": 1 } }, reply).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn old_versions_do_not_let_capped_documents_go_or_grow() {
+    for (profile, allowed) in [(&V4_4, false), (&V7_0, true)] {
+        let lab = Lab::of(profile);
+        lab.ok("test", doc! { "create": "c", "capped": true, "size": 4096 }).await;
+        lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 1 }] }).await;
+        let grow = doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "x": 1 } } }] };
+        let delete = doc! { "delete": "c", "deletes": [{ "q": {}, "limit": 1 }] };
+        if allowed {
+            assert_eq!(int(&lab.ok("test", grow).await, "nModified"), Some(1));
+            assert_eq!(int(&lab.ok("test", delete).await, "n"), Some(1));
+        } else {
+            refused(&lab, "test", grow, 10003).await;
+            refused(&lab, "test", delete, 20).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tailable_cursor_waits_for_what_comes() {
+    let lab = Lab::of(&V7_0);
+    refused(&lab, "test", doc! { "find": "c", "awaitData": true }, 9).await;
+    lab.ok("test", doc! { "create": "c", "capped": true, "size": 4096 }).await;
+    lab.ok("test", insert(vec![doc! { "_id": 1 }]).1).await;
+    let opened = lab.ok("test", doc! { "find": "c", "tailable": true, "awaitData": true }).await;
+    assert_eq!(first_batch(&opened), [doc! { "_id": 1 }]);
+    let id = opened.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("an id");
+    assert_ne!(id, 0);
+    let more = |max_time_ms: i32| doc! { "getMore": id, "collection": "c", "maxTimeMS": max_time_ms };
+    let started = tokio::time::Instant::now();
+    let mut wire = lab.connect();
+    wire.send("test", more(60_000), &[]).await;
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    lab.ok("test", insert(vec![doc! { "_id": 2 }]).1).await;
+    assert_eq!(first_batch(&wire.reply().await.expect("a reply")), [doc! { "_id": 2 }]);
+    assert!(started.elapsed() < Duration::from_secs(1), "it did not wait until the end");
+    let started = tokio::time::Instant::now();
+    let nothing = lab.ok("test", more(5_000)).await;
+    assert_eq!(first_batch(&nothing), Vec::<Document>::new());
+    assert!(started.elapsed() >= Duration::from_secs(5));
+    assert_eq!(nothing.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).ok(), Some(id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_tailable_cursor_that_was_left_behind_says_so() {
+    let lab = Lab::of(&V7_0);
+    lab.ok("test", doc! { "create": "c", "capped": true, "size": 4096, "max": 2 }).await;
+    lab.ok("test", insert(vec![doc! { "_id": 1 }]).1).await;
+    let opened = lab.ok("test", doc! { "find": "c", "tailable": true }).await;
+    let id = opened.get_document("cursor").and_then(|cursor| cursor.get_i64("id")).expect("an id");
+    lab.ok("test", insert((2..=4).map(|id| doc! { "_id": id }).collect()).1).await;
+    refused(&lab, "test", doc! { "getMore": id, "collection": "c" }, 136).await;
+    lab.ok("test", doc! { "insert": "plain", "documents": [{}] }).await;
+    refused(&lab, "test", doc! { "find": "plain", "tailable": true }, 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_are_validated_unless_that_is_bypassed() {
+    for (profile, told) in [(&V4_4, false), (&V7_0, true)] {
+        let lab = Lab::of(profile);
+        lab.ok("test", doc! { "create": "c", "validator": { "x": { "$type": "int" } } }).await;
+        let bad = || insert(vec![doc! { "_id": 7, "x": "a" }]).1;
+        let reply = lab.ok("test", bad()).await;
+        let error = reply.get_array("writeErrors").expect("an error")[0].as_document().cloned().expect("a document");
+        assert_eq!((int(&error, "code"), error.contains_key("errInfo")), (Some(121), told), "{reply}");
+        let forced = lab.ok("test", with(bad(), doc! { "bypassDocumentValidation": true })).await;
+        assert_eq!(int(&forced, "n"), Some(1));
+        refused(&lab, "test", doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "y": 1 } } }] }, 121).await;
+        lab.ok("test", doc! { "collMod": "c", "validationLevel": "moderate" }).await;
+        lab.ok("test", doc! { "update": "c", "updates": [{ "q": {}, "u": { "$set": { "y": 1 } } }] }).await;
+        assert_eq!(lab.count(doc! { "y": 1 }).await, 1);
+        refused(&lab, "test", doc! { "collMod": "nothing" }, 26).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_goes_over_collections() {
+    let lab = Lab::of(&V8_0);
+    let ops = bson!([
+        { "insert": 0, "document": { "_id": 1 } },
+        { "update": 1, "filter": { "_id": 1 }, "updateMods": { "$set": { "x": 1 } }, "upsert": true },
+        { "insert": 0, "document": { "_id": 1 } },
+        { "delete": 0, "filter": {}, "multi": true },
+    ]);
+    let infos = bson!([{ "ns": "test.c" }, { "ns": "other.d" }]);
+    let bulk = |ordered: bool| doc! { "bulkWrite": 1, "ops": ops.clone(), "nsInfo": infos.clone(), "ordered": ordered };
+    let reply = lab.ok("admin", bulk(true)).await;
+    let counts =
+        |reply: &Document| ["nErrors", "nInserted", "nUpserted", "nDeleted"].map(|name| reply.get_i32(name).ok());
+    assert_eq!(counts(&reply), [Some(1), Some(1), Some(1), Some(0)]);
+    let codes: Vec<_> = first_batch(&reply).iter().map(|entry| entry.get_i32("code").ok()).collect();
+    assert_eq!(codes, [None, None, Some(11000)]);
+    assert_eq!(counts(&lab.ok("admin", bulk(false)).await), [Some(2), Some(0), Some(0), Some(1)]);
+    refused(&lab, "test", bulk(true), 13).await;
+    refused(&Lab::of(&V7_0), "admin", bulk(true), 59).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_resent_bulk_is_answered_from_history() {
+    let lab = Lab::of(&V8_0);
+    let ops = bson!([
+        { "insert": 0, "document": { "x": 1 } },
+        { "update": 0, "filter": { "x": 1 }, "updateMods": { "$inc": { "y": 1 } } },
+    ]);
+    let bulk = doc! { "bulkWrite": 1, "ops": ops, "nsInfo": [{ "ns": "test.c" }] };
+    for retried in [false, true] {
+        let reply = lab.ok("admin", with(bulk.clone(), numbered(1, 1))).await;
+        assert_eq!((int(&reply, "nInserted"), int(&reply, "nModified")), (Some(1), Some(1)));
+        assert_eq!(reply.contains_key("retriedStmtIds"), retried, "{reply}");
+    }
+    assert_eq!(lab.count(doc! { "y": 1 }).await, 1);
+    assert_eq!(lab.ledger().counts(0, 1).copies, 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_is_read_again() {
+    let lab = Lab::of(&V7_0);
+    lab.ok("test", insert(vec![doc! { "_id": 1 }]).1).await;
+    let read = |concern: Document| doc! { "find": "c", "readConcern": concern };
+    let first = lab.ok("test", read(doc! { "level": "snapshot" })).await;
+    let time = first.get_document("cursor").and_then(|cursor| cursor.get_timestamp("atClusterTime")).expect("a time");
+    lab.ok("test", insert(vec![doc! { "_id": 2 }]).1).await;
+    let again = lab.ok("test", read(doc! { "level": "snapshot", "atClusterTime": time })).await;
+    assert_eq!(first_batch(&again), [doc! { "_id": 1 }]);
+    assert_eq!(first_batch(&lab.ok("test", read(doc! { "level": "majority" })).await).len(), 2);
+    let unknown = bson::Timestamp { time: 1, increment: 1 };
+    refused(&lab, "test", read(doc! { "level": "snapshot", "atClusterTime": unknown }), 239).await;
+    refused(&lab, "test", read(doc! { "level": "exact" }), 9).await;
+    let count = doc! { "count": "c", "readConcern": { "level": "snapshot" } };
+    refused(&lab, "test", count, 72).await;
+    refused(&Lab::of(&V4_4), "test", read(doc! { "level": "snapshot" }), 72).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_view_is_a_pipeline_over_its_collection() {
+    let lab = Lab::of(&V7_0);
+    let documents = (1..=4).map(|id| doc! { "_id": id, "a": id % 2, "tags": ["x", id.to_string()] }).collect();
+    lab.ok("test", insert(documents).1).await;
+    lab.ok("test", doc! { "create": "odd", "viewOn": "c", "pipeline": [{ "$match": { "a": 1 } }] }).await;
+    lab.ok("test", doc! { "create": "ids", "viewOn": "odd", "pipeline": [{ "$project": { "_id": 1 } }] }).await;
+    let ids = [doc! { "_id": 1 }, doc! { "_id": 3 }];
+    assert_eq!(first_batch(&lab.ok("test", doc! { "find": "ids" }).await), ids);
+    assert_eq!(first_batch(&lab.ok("test", doc! { "find": "ids", "sort": { "_id": -1 }, "limit": 1 }).await), ids[1..]);
+    let sum =
+        doc! { "aggregate": "odd", "pipeline": [{ "$group": { "_id": null, "n": { "$sum": "$_id" } } }], "cursor": {} };
+    assert_eq!(first_batch(&lab.ok("test", sum).await), [doc! { "_id": null, "n": 4 }]);
+    let count = lab.ok("test", doc! { "count": "odd", "query": { "_id": { "$gt": 1 } } }).await;
+    assert_eq!(int(&count, "n"), Some(1));
+    let mut tags =
+        lab.ok("test", doc! { "distinct": "odd", "key": "tags" }).await.get_array("values").cloned().expect("values");
+    tags.sort_by_key(Bson::to_string);
+    assert_eq!(tags, ["1", "3", "x"].map(Bson::from));
+    let lookup = bson!([{ "$lookup": { "from": "ids", "localField": "_id", "foreignField": "_id", "as": "in" } }, { "$match": { "in": [] } }]);
+    let missing = lab.ok("test", doc! { "aggregate": "c", "pipeline": lookup, "cursor": {} }).await;
+    assert_eq!(first_batch(&missing).len(), 2);
+    for write in [
+        doc! { "insert": "odd", "documents": [{}] },
+        doc! { "update": "odd", "updates": [{ "q": {}, "u": { "$set": { "a": 1 } } }] },
+        doc! { "delete": "odd", "deletes": [{ "q": {}, "limit": 0 }] },
+        doc! { "findAndModify": "odd", "remove": true },
+        doc! { "createIndexes": "odd", "indexes": [{ "key": { "a": 1 }, "name": "a" }] },
+    ] {
+        refused(&lab, "test", write, 166).await;
+    }
+    refused(&lab, "test", doc! { "create": "odd" }, 166).await;
+    refused(&lab, "test", doc! { "create": "bad", "viewOn": "c", "pipeline": [{ "$nothing": 1 }] }, 40324).await;
+    let listed = lab.ok("test", doc! { "listCollections": 1, "filter": { "type": "view" }, "nameOnly": true }).await;
+    assert_eq!(first_batch(&listed).len(), 2);
+    lab.ok("test", doc! { "drop": "odd" }).await;
+    assert_eq!(first_batch(&lab.ok("test", doc! { "find": "ids" }).await), Vec::<Document>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn views_in_a_circle_are_refused() {
+    let lab = Lab::new();
+    lab.ok("test", doc! { "create": "a", "viewOn": "b", "pipeline": [] }).await;
+    lab.ok("test", doc! { "create": "b", "viewOn": "a", "pipeline": [] }).await;
+    refused(&lab, "test", doc! { "find": "a" }, 165).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_collection_gets_another_name() {
+    let lab = Lab::new();
+    let rename = |to: &str, more: Document| with(doc! { "renameCollection": "test.c", "to": to }, more);
+    refused(&lab, "admin", rename("test.d", doc! {}), 26).await;
+    lab.ok("test", insert(vec![doc! { "_id": 1 }]).1).await;
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": [{ "key": { "x": 1 }, "name": "x", "unique": true }] })
+        .await;
+    lab.ok("other", doc! { "insert": "d", "documents": [{ "_id": 2 }] }).await;
+    refused(&lab, "admin", rename("other.d", doc! {}), 48).await;
+    refused(&lab, "admin", rename("test.c", doc! {}), 20).await;
+    refused(&lab, "test", rename("test.d", doc! {}), 13).await;
+    lab.ok("admin", rename("other.d", doc! { "dropTarget": true })).await;
+    assert_eq!(first_batch(&lab.ok("other", doc! { "find": "d" }).await), [doc! { "_id": 1 }]);
+    assert_eq!(first_batch(&lab.ok("other", doc! { "listIndexes": "d" }).await).len(), 2);
+    let twice = doc! { "insert": "d", "documents": [{ "_id": 3, "x": 1 }, { "_id": 4, "x": 1 }] };
+    refused(&lab, "other", twice, 11000).await;
+    assert_eq!(first_batch(&lab.ok("test", doc! { "find": "c" }).await), Vec::<Document>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn documents_expire() {
+    let lab = Lab::new();
+    let index = doc! { "key": { "at": 1 }, "name": "at", "expireAfterSeconds": 3600 };
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": [index] }).await;
+    let now = lab.ok("admin", doc! { "isMaster": 1 }).await.get_datetime("localTime").copied().expect("a time");
+    let ago = |seconds: i64| bson::DateTime::from_millis(now.timestamp_millis() - seconds * 1000);
+    let documents = vec![
+        doc! { "_id": 1, "at": ago(4000) },
+        doc! { "_id": 2, "at": ago(3300) },
+        doc! { "_id": 3, "at": "never" },
+        doc! { "_id": 4, "at": [ago(0), ago(9999)] },
+    ];
+    lab.ok("test", insert(documents).1).await;
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    assert_eq!(lab.count(doc! {}).await, 2);
+    tokio::time::sleep(Duration::from_secs(300)).await;
+    assert_eq!(lab.count(doc! {}).await, 1);
+    let status = lab.ok("admin", doc! { "serverStatus": 1 }).await;
+    let deleted = status.get_document("metrics").and_then(|metrics| metrics.get_document("ttl"));
+    assert_eq!(deleted.and_then(|ttl| ttl.get_i64("deletedDocuments")).ok(), Some(3));
+}
+
+/// The stages of a plan, outermost first.
+fn stages(reply: &Document) -> String {
+    let planner = reply.get_document("queryPlanner").unwrap_or_else(|_| panic!("no plan: {reply}"));
+    let (mut plan, mut names) = (planner.get_document("winningPlan").cloned().expect("a plan"), Vec::new());
+    loop {
+        let name = plan.get_str("indexName").map(|index| format!("({index})")).unwrap_or_default();
+        names.push(format!("{}{name}", plan.get_str("stage").unwrap_or("?")));
+        match plan.remove("inputStage") {
+            Some(Bson::Document(inner)) => plan = inner,
+            _ => return names.join(" "),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn explain_names_the_plan() {
+    let lab = Lab::new();
+    let documents = (1..=10).map(|id| doc! { "_id": id, "a": id % 3, "b": id }).collect();
+    lab.ok("test", insert(documents).1).await;
+    let indexes =
+        bson!([{ "key": { "a": 1, "b": 1 }, "name": "ab" }, { "key": { "h": 1 }, "name": "h", "hidden": true }]);
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": indexes }).await;
+    for (command, expected) in [
+        (doc! { "find": "c", "filter": { "_id": 1 } }, "IDHACK"),
+        (doc! { "find": "c", "filter": { "_id": { "$gt": 5 } } }, "FETCH IXSCAN(_id_)"),
+        (doc! { "find": "c", "filter": { "a": 1 } }, "FETCH IXSCAN(ab)"),
+        (doc! { "find": "c", "filter": { "b": 1 } }, "COLLSCAN"),
+        (doc! { "find": "c", "filter": { "h": 1 } }, "COLLSCAN"),
+        (doc! { "find": "c", "sort": { "a": -1, "b": -1 } }, "FETCH IXSCAN(ab)"),
+        (doc! { "find": "c", "sort": { "b": 1 }, "limit": 3 }, "SORT COLLSCAN"),
+        (doc! { "find": "c", "sort": { "_id": 1 }, "limit": 3, "skip": 1 }, "LIMIT SKIP FETCH IXSCAN(_id_)"),
+        (doc! { "find": "c", "filter": { "b": 1 }, "hint": "ab" }, "FETCH IXSCAN(ab)"),
+        (doc! { "count": "c", "query": { "a": 1 } }, "COUNT FETCH IXSCAN(ab)"),
+        (doc! { "delete": "c", "deletes": [{ "q": { "a": 1 }, "limit": 0 }] }, "DELETE FETCH IXSCAN(ab)"),
+        (doc! { "findAndModify": "c", "query": { "b": 1 }, "update": { "$set": { "x": 1 } } }, "UPDATE COLLSCAN"),
+        (doc! { "find": "nothing" }, "EOF"),
+    ] {
+        let reply = lab.ok("test", doc! { "explain": command.clone(), "verbosity": "queryPlanner" }).await;
+        assert_eq!(stages(&reply), expected, "{command}");
+    }
+    let reply = lab.ok("test", doc! { "explain": { "find": "c", "filter": { "a": 1, "b": { "$gt": 4 } } } }).await;
+    let stats = reply.get_document("executionStats").expect("statistics");
+    let counts = ["nReturned", "totalKeysExamined", "totalDocsExamined"].map(|name| stats.get_i32(name).ok());
+    assert_eq!(counts, [Some(2), Some(4), Some(4)]);
+    refused(&lab, "test", doc! { "explain": { "ping": 1 } }, 20).await;
+    refused(&lab, "test", doc! { "explain": { "nothing": 1 } }, 59).await;
+    let explained =
+        doc! { "aggregate": "c", "pipeline": [{ "$match": { "a": 1 } }, { "$group": { "_id": 1 } }], "explain": true };
+    assert_eq!(lab.ok("test", explained).await.get_array("stages").map(Vec::len).ok(), Some(2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn find_reads_a_part_of_an_index() {
+    let setup = || [insert((1..=5).map(|id| doc! { "_id": id, "a": 6 - id }).collect())];
+    let bounds =
+        doc! { "find": "c", "min": { "_id": 2 }, "max": { "_id": 4 }, "hint": "_id_", "projection": { "_id": 1 } };
+    check_batch(&setup(), bounds, vec![doc! { "_id": 2 }, doc! { "_id": 3 }]).await;
+    let keys = doc! { "find": "c", "sort": { "_id": 1 }, "limit": 2, "returnKey": true };
+    check_batch(&setup(), keys, vec![doc! { "_id": 1 }, doc! { "_id": 2 }]).await;
+    let records = doc! { "find": "c", "filter": { "_id": 2 }, "showRecordId": true };
+    check_batch(&setup(), records, vec![doc! { "_id": 2, "a": 4, "$recordId": 2_i64 }]).await;
+    let lab = Lab::new();
+    lab.ok("test", setup()[0].1.clone()).await;
+    refused(&lab, "test", doc! { "find": "c", "min": { "_id": 2 } }, 51173).await;
+    refused(&lab, "test", doc! { "find": "c", "min": { "x": 2 }, "hint": "_id_" }, 51174).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn sizes_are_told() {
+    let setup = [insert(vec![doc! { "_id": 1 }, doc! { "_id": 2 }])];
+    check(&setup, "test", doc! { "collStats": "c" }, doc! { "ns": "test.c", "count": 2, "size": 28, "nindexes": 1 })
+        .await;
+    check(&setup, "test", doc! { "dbStats": 1 }, doc! { "db": "test", "collections": 1, "objects": 2 }).await;
+    check(&setup, "test", doc! { "validate": "c" }, doc! { "valid": true, "nrecords": 2, "nIndexes": 1 }).await;
+}

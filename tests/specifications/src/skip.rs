@@ -1,0 +1,136 @@
+//! Everything that may keep a test from being run.
+
+use std::fmt;
+
+use backfire_server::profile::Profile;
+use bson::{Bson, Document};
+
+use crate::unified::file::{Operation, Test, TestFile};
+
+/// Why a test is not run. There are no other reasons. In the order of how near the test is to being run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Reason {
+    /// It needs a server that one logs in to.
+    Authentication,
+    /// It needs a server version that no profile has.
+    Version,
+    /// It needs a standalone server, a sharded cluster or a load balancer.
+    Topology,
+    /// It begins a transaction.
+    Transactions,
+    /// It watches a change stream.
+    ChangeStreams,
+    /// It stores files.
+    GridFs,
+    /// It encrypts in the client.
+    Encryption,
+    /// The file itself says that it is not to be run.
+    SpecificationSaysSo,
+    /// No driver that follows the specification's text can pass it.
+    ContradictsItself,
+}
+
+/// Tests that want a timeout where there is none: `getMore` is held for 60 ms, and each iteration has a `timeoutMS` of 100
+/// or none at all (DRIVERS-2965). The tests of `find` with the same names hold it for longer than the timeout.
+const CONTRADICTIONS: [&str; 3] = [
+    "Non-tailable cursor iteration timeoutMS is refreshed for getMore if timeoutMode is iteration - failure",
+    "Tailable cursor iteration timeoutMS is refreshed for getMore - failure",
+    "Tailable cursor awaitData iteration timeoutMS is refreshed for getMore - failure",
+];
+
+impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 9] = [
+        Self::Authentication,
+        Self::Version,
+        Self::Topology,
+        Self::Transactions,
+        Self::ChangeStreams,
+        Self::GridFs,
+        Self::Encryption,
+        Self::SpecificationSaysSo,
+        Self::ContradictsItself,
+    ];
+
+    /// Its name in the table.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Authentication => "authentication",
+            Self::Version => "server version that no profile has",
+            Self::Topology => "topology other than one replica set",
+            Self::Transactions => "multi-document transactions",
+            Self::ChangeStreams => "change streams",
+            Self::GridFs => "GridFS",
+            Self::Encryption => "client-side encryption",
+            Self::SpecificationSaysSo => "skipped by the specification",
+            Self::ContradictsItself => "the test contradicts its specification (DRIVERS-2965)",
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Tests that a server of a version would fail, too, although their requirements take it: 4.4.0 does not know `hello`,
+/// which came with 4.4.2.
+const NOT_WITH: [(&str, &str); 1] = [("WaitQueueTimeoutError does not clear the pool", "4.4")];
+
+/// Whether a test is run with this version, if its requirements take it.
+pub fn suits(test: &Test, profile: &Profile) -> bool {
+    !NOT_WITH.contains(&(test.description.as_str(), profile.name))
+}
+
+/// Why the specification itself keeps a test from being run.
+pub fn by_specification(test: &Test) -> Option<Reason> {
+    if CONTRADICTIONS.contains(&test.description.as_str()) {
+        return Some(Reason::ContradictsItself);
+    }
+    test.skip_reason.as_ref().map(|_| Reason::SpecificationSaysSo)
+}
+
+/// Which part of MongoDB a test needs that is not there, if it needs one. Its requirements are not looked at.
+pub fn missing_part(file: &TestFile, test: &Test) -> Option<Reason> {
+    let operations = || test.operations.iter().flat_map(|one| std::iter::once(one).chain(one.inner.as_deref()));
+    let created = operations().filter(|operation| operation.name == "createEntities");
+    let created = created.flat_map(|operation| operation.arguments.get_array("entities").into_iter().flatten());
+    let entities: Vec<_> = file.entities.iter().chain(created.filter_map(Bson::as_document)).collect();
+    let encrypts = entities.iter().any(|entity| {
+        entity.contains_key("clientEncryption")
+            || entity.get_document("client").is_ok_and(|client| client.contains_key("autoEncryptOpts"))
+    });
+    if encrypts {
+        return Some(Reason::Encryption);
+    }
+    operations().find_map(|operation| part_of_operation(operation, &entities))
+}
+
+fn part_of_operation(operation: &Operation, entities: &[&Document]) -> Option<Reason> {
+    let entity = |kind: &str, id: &str| {
+        let described = entities.iter().filter_map(|entity| entity.get_document(kind).ok());
+        described.into_iter().find(|fields| fields.get_str("id").ok() == Some(id))
+    };
+    if entity("bucket", &operation.object).is_some() {
+        return Some(Reason::GridFs);
+    }
+    match operation.name.as_str() {
+        "createChangeStream" => Some(Reason::ChangeStreams),
+        "startTransaction" => {
+            // A snapshot session refuses to begin one, and that can be tested.
+            let options =
+                entity("session", &operation.object).and_then(|fields| fields.get_document("sessionOptions").ok());
+            let is_snapshot = options.is_some_and(|options| options.get_bool("snapshot").unwrap_or(false));
+            (!is_snapshot).then_some(Reason::Transactions)
+        }
+        "withTransaction"
+        | "commitTransaction"
+        | "abortTransaction"
+        | "assertSessionTransactionState"
+        | "assertSessionPinned"
+        | "assertSessionUnpinned"
+        | "targetedFailPoint" => Some(Reason::Transactions),
+        _ => None,
+    }
+}
