@@ -85,6 +85,8 @@ offsets.topic.num.partitions=4
 transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 group.initial.rebalance.delay.ms=0
+# A consumer that was killed is out of its group soon.
+group.min.session.timeout.ms=500
 auto.create.topics.enable=false
 EOF
     (kafka_java 128m kafka.tools.StorageTool format -t "$(cluster_id)" -c "$folder/server.properties") \

@@ -1,6 +1,6 @@
 //! The arguments of every command.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use backfire_model::connection_string::Host;
@@ -38,6 +38,11 @@ pub enum Command {
     /// Run the lab server alone, for any MongoDB client.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
+    /// Write the records of a Kafka topic into a collection: at least once, in bulks, in the order of their partition.
+    ///
+    /// Exit codes: 0 everything is written, 1 records became dead letters, 2 could not run, or had to stop.
+    #[command(after_help = SINK_EXAMPLES)]
+    Sink(Sink),
 }
 
 const CHECK_EXAMPLES: &str = "\
@@ -84,6 +89,14 @@ Examples:
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
   backfire serve --bind 0.0.0.0 --allow-remote --advertise lab.example.com     for other machines
   mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
+
+const SINK_EXAMPLES: &str = "\
+Examples:
+  backfire sink --from orders --to store.orders      generated records into a lab server: try it out
+  backfire sink --from orders --to store.orders --brokers kafka:9092 --uri mongodb://db/
+  backfire sink ... --set write.id=key               one document per key; docs/reference/sink-options.md
+                                                     has all options
+  backfire sink ... --config sink.toml --metrics 127.0.0.1:9100";
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
@@ -329,6 +342,41 @@ pub struct Serve {
     /// How many connections to take.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = connections)]
     pub max_connections: usize,
+}
+
+/// Arguments of `sink`.
+#[derive(Debug, Args)]
+pub struct Sink {
+    /// The topic to read.
+    #[arg(long, value_name = "TOPIC")]
+    pub from: String,
+    /// The collection to write to.
+    #[arg(long, value_name = "DB.COLLECTION", value_parser = namespace)]
+    pub to: String,
+    /// Kafka brokers, separated by commas. Without them: a topic in memory with generated records.
+    #[arg(long, value_name = "HOST:PORT")]
+    pub brokers: Option<String>,
+    /// The MongoDB server. Without it: a lab server that ends with this command.
+    #[arg(long, value_name = "URI")]
+    pub uri: Option<String>,
+    /// A file with options.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// An option, such as write.id=key; may be repeated, and wins over the file.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// End when this many records are done (default: go on until stopped; generated records: all of them).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub records: Option<u64>,
+    /// Serve what is measured to Prometheus at this address.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub metrics: Option<SocketAddr>,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub quiet: bool,
 }
 
 /// How to show a result.

@@ -7,6 +7,7 @@ mod cli;
 mod commands;
 mod events;
 mod exit;
+mod metrics;
 mod out;
 mod progress;
 mod scenario;
@@ -39,6 +40,7 @@ fn main() -> ExitCode {
         Command::Simulate(arguments) => commands::simulate::run(&arguments),
         Command::Report(arguments) => commands::report::run(&arguments),
         Command::Serve(arguments) => commands::serve::run(&arguments),
+        Command::Sink(arguments) => commands::sink::run(&arguments),
     }
     .into()
 }

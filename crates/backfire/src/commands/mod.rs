@@ -5,3 +5,4 @@ pub mod rehearse;
 pub mod report;
 pub mod serve;
 pub mod simulate;
+pub mod sink;

@@ -6,8 +6,6 @@ use std::time::Duration;
 use backfire_consumer::source::kafka::{KafkaConsumer, KafkaPublisher, KafkaSettings};
 use backfire_consumer::{Record, TimestampType};
 use rdkafka::ClientConfig;
-use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
-use rdkafka::client::DefaultClientContext;
 use rdkafka::consumer::{BaseConsumer, Consumer};
 use rdkafka::message::{Headers, Message};
 use rdkafka::mocking::MockCluster;
@@ -83,16 +81,9 @@ impl World for Kafka {
             mock.create_topic(&dead_letters, dead_letter_partitions, 1).expect("the topic is made");
             return;
         }
-        let config = ClientConfig::new().set("bootstrap.servers", &self.brokers).clone();
-        let admin: AdminClient<DefaultClientContext> = config.create().expect("an admin client");
-        let topics = [
-            NewTopic::new(&self.topic, partitions, TopicReplication::Fixed(1)),
-            NewTopic::new(&dead_letters, dead_letter_partitions, TopicReplication::Fixed(1)),
-        ];
-        let options = AdminOptions::new().operation_timeout(Some(TIMEOUT));
-        for made in admin.create_topics(&topics, &options).await.expect("an answer") {
-            made.expect("the topic is made");
-        }
+        let publisher = self.publisher();
+        publisher.create_topic(&self.topic, partitions).await.expect("the topic is made");
+        publisher.create_topic(&dead_letters, dead_letter_partitions).await.expect("the topic is made");
     }
 
     fn consumer(&self, max_poll_interval: Duration) -> KafkaConsumer {

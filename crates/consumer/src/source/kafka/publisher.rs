@@ -5,6 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use rdkafka::ClientConfig;
+use rdkafka::admin::{AdminClient, AdminOptions, NewTopic, TopicReplication};
+use rdkafka::client::DefaultClientContext;
 use rdkafka::producer::{FutureProducer, Producer};
 use rdkafka::util::Timeout;
 use tokio::time::Instant;
@@ -14,7 +17,7 @@ use crate::record::{Position, ProducerRecord, TopicPartition};
 use crate::source::SourceError;
 use crate::source::kafka::convert::future_record;
 use crate::source::kafka::errors::of_call;
-use crate::source::kafka::settings::KafkaSettings;
+use crate::source::kafka::settings::{ANSWER_TIMEOUT, KafkaSettings};
 
 /// How long the number of a topic's partitions is believed.
 const KNOWN_FOR: Duration = Duration::from_secs(300);
@@ -29,6 +32,7 @@ const LOOK_UP_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub struct KafkaPublisher {
     producer: FutureProducer,
+    admin: ClientConfig,
     known: Arc<Mutex<HashMap<String, (i32, Instant)>>>,
 }
 
@@ -38,8 +42,39 @@ impl KafkaPublisher {
     /// # Errors
     /// Settings that librdkafka does not take.
     pub fn new(settings: &KafkaSettings) -> Result<Self, SourceError> {
-        let producer = settings.producer().create().map_err(|error| of_call(&error))?;
-        Ok(Self { producer, known: Arc::default() })
+        let config = settings.producer();
+        let producer = config.create().map_err(|error| of_call(&error))?;
+        Ok(Self { producer, admin: settings.base_with_properties(), known: Arc::default() })
+    }
+
+    /// Makes a topic, with one replica of each partition where the broker has no more.
+    ///
+    /// # Errors
+    /// The broker refuses, or there is one of that name.
+    pub async fn create_topic(&self, topic: &str, partitions: i32) -> Result<(), PublishError> {
+        let admin: AdminClient<DefaultClientContext> = self.admin.create()?;
+        // -1: the broker's own default.
+        let wanted = [NewTopic::new(topic, partitions, TopicReplication::Fixed(-1))];
+        let options = AdminOptions::new().operation_timeout(Some(ANSWER_TIMEOUT));
+        let made = admin.create_topics(&wanted, &options).await?;
+        let refused = |(name, code)| PublishError { message: format!("topic {name:?} was not made: {code}") };
+        made.into_iter().try_for_each(|one| one.map(drop).map_err(refused))
+    }
+
+    /// Waits until a broker answers, for this long at most.
+    ///
+    /// # Errors
+    /// None did.
+    pub async fn reach(&self, patience: Duration) -> Result<(), SourceError> {
+        let producer = self.producer.clone();
+        // Any topic will do; that it does not exist is an answer too.
+        let ask = move || producer.client().fetch_metadata(Some("backfire"), patience);
+        let failed = |message: String| SourceError::Broker { message, transient: true };
+        match tokio::task::spawn_blocking(ask).await {
+            Ok(Ok(_)) => Ok(()),
+            Ok(Err(error)) => Err(failed(format!("no broker answers within {} ms: {error}", patience.as_millis()))),
+            Err(error) => Err(failed(error.to_string())),
+        }
     }
 }
 

@@ -55,6 +55,11 @@ impl KafkaSettings {
         config
     }
 
+    /// What every kind of client is told.
+    pub(super) fn base_with_properties(&self) -> ClientConfig {
+        self.with_properties(self.base())
+    }
+
     pub(super) fn consumer(&self) -> ClientConfig {
         let mut config = self.base();
         config

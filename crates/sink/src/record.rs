@@ -1,0 +1,209 @@
+//! A record as a write.
+
+use backfire_consumer::{ErrorClass, Failure, LogicalWriteId, Record};
+use backfire_driver::{BulkWriteModel, ReplaceModel, Update, UpdateModel, WriteFilter, WriteOptions};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
+
+use crate::settings::{Delete, How, Id, Mode, Settings};
+
+/// The class of the failure of a record that cannot be written as it is. It is not tried again.
+pub const BAD_RECORD: &str = "backfire.BadRecordException";
+
+/// The largest document that servers take.
+const MAX_DOCUMENT_BYTES: usize = 16 * 1024 * 1024;
+
+fn bad(why: impl std::fmt::Display) -> Failure {
+    Failure::new(ErrorClass::new(BAD_RECORD), why.to_string())
+}
+
+/// The write that a record wants; `None`: none.
+///
+/// # Errors
+/// The value is no JSON object, or has not what identifies it.
+pub fn write(record: &Record, settings: &Settings) -> Result<Option<BulkWriteModel>, Failure> {
+    let Some(value) = &record.value else {
+        return match settings.delete {
+            Delete::Skip => Ok(None),
+            Delete::Delete => {
+                let filter = doc! {"_id": key(record)?};
+                Ok(Some(BulkWriteModel::DeleteOne(WriteFilter { filter, options: WriteOptions::default() })))
+            }
+            Delete::DeadLetter => Err(bad("the record has no value")),
+        };
+    };
+    let document = document(value)?;
+    let model = match settings.mode {
+        Mode::Insert => insert(record, document, settings)?,
+        Mode::Upsert => upsert(record, document, settings)?,
+    };
+    Ok(Some(model))
+}
+
+/// A JSON object as a document; MongoDB's extended JSON is understood.
+fn document(value: &[u8]) -> Result<Document, Failure> {
+    if value.len() > MAX_DOCUMENT_BYTES {
+        return Err(bad(format!("the value has {} bytes; a document has {MAX_DOCUMENT_BYTES} at most", value.len())));
+    }
+    let json: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_slice(value).map_err(|error| bad(format!("the value is no JSON object: {error}")))?;
+    Document::try_from(json).map_err(|error| bad(format!("the value is no document: {error}")))
+}
+
+/// The record's key as an `_id`.
+fn key(record: &Record) -> Result<Bson, Failure> {
+    let key = record.key.as_ref().ok_or_else(|| bad("the record has no key").about_key())?;
+    Ok(match std::str::from_utf8(key) {
+        Ok(text) => Bson::String(text.to_owned()),
+        Err(_) => Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: key.clone() }),
+    })
+}
+
+/// The `_id` that the settings give the record; `None`: they give none.
+fn id(record: &Record, document: &Document, settings: &Settings) -> Result<Option<Bson>, Failure> {
+    match settings.id {
+        Id::Record => Ok(Some(Bson::String(LogicalWriteId::of(record).to_string()))),
+        Id::Key => key(record).map(Some),
+        Id::Value => {
+            let own = document.get("_id").cloned();
+            own.map(Some).ok_or_else(|| bad("the value has no '_id'"))
+        }
+        Id::Fields | Id::None => Ok(None),
+    }
+}
+
+/// The document with this `_id` first.
+fn with_id(id: Bson, document: Document) -> Document {
+    let mut with = doc! {"_id": id};
+    with.extend(document.into_iter().filter(|(name, _)| name != "_id"));
+    with
+}
+
+fn insert(record: &Record, document: Document, settings: &Settings) -> Result<BulkWriteModel, Failure> {
+    let document = match id(record, &document, settings)? {
+        Some(id) => with_id(id, document),
+        None => document,
+    };
+    Ok(BulkWriteModel::InsertOne { document })
+}
+
+fn upsert(record: &Record, document: Document, settings: &Settings) -> Result<BulkWriteModel, Failure> {
+    let filter = match id(record, &document, settings)? {
+        Some(id) => doc! {"_id": id},
+        None => fields(&document, &settings.fields)?,
+    };
+    let options = WriteOptions { upsert: Some(true), ..WriteOptions::default() };
+    Ok(match settings.how {
+        How::Replace => {
+            let replacement = match filter.get("_id") {
+                Some(id) => with_id(id.clone(), document),
+                None => document,
+            };
+            if let Some(name) = replacement.keys().next().filter(|name| name.starts_with('$')) {
+                return Err(bad(format!("a document must not begin with an operator, but '{name}' is one")));
+            }
+            BulkWriteModel::ReplaceOne(ReplaceModel { filter, replacement, options })
+        }
+        How::Merge => {
+            let rest: Document = document.into_iter().filter(|(name, _)| !filter.contains_key(name)).collect();
+            // An empty `$set` is no update: the document is only made.
+            let update = if rest.is_empty() {
+                doc! {"$setOnInsert": filter.clone()}
+            } else {
+                doc! {"$set": rest}
+            };
+            BulkWriteModel::UpdateOne(UpdateModel { filter, update: Update::Operators(update), options })
+        }
+    })
+}
+
+/// The values of these fields; dots lead into documents.
+fn fields(document: &Document, names: &[String]) -> Result<Document, Failure> {
+    let mut filter = Document::new();
+    for name in names {
+        let mut parts = name.split('.');
+        let first = parts.next().and_then(|part| document.get(part));
+        let value = parts.try_fold(first, |value, part| Some(value?.as_document()?.get(part))).flatten();
+        let value = value.ok_or_else(|| bad(format!("the value has no field '{name}'")))?;
+        filter.insert(name, value.clone());
+    }
+    Ok(filter)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(sets: &[(&str, &str)]) -> Settings {
+        let mut settings = Settings::default();
+        sets.iter().for_each(|(name, value)| settings.set(name, value).unwrap());
+        settings.validate().unwrap();
+        settings
+    }
+
+    fn record(key: Option<&[u8]>, value: Option<&str>) -> Record {
+        let value = value.map(|text| text.as_bytes().to_vec());
+        Record { topic: "t".into(), partition: 2, offset: 7, key: key.map(<[u8]>::to_vec), value, ..Record::default() }
+    }
+
+    fn check(sets: &[(&str, &str)], value: &str, expected: Result<BulkWriteModel, &str>) {
+        let found = write(&record(Some(b"k"), Some(value)), &settings(sets));
+        let found = found.map_err(|failure| failure.outer().message.clone());
+        match expected {
+            Ok(model) => assert_eq!(found, Ok(Some(model)), "{sets:?} {value}"),
+            Err(part) => assert!(found.as_ref().is_err_and(|text| text.contains(part)), "{found:?} {part}"),
+        }
+    }
+
+    fn replace(filter: Document, replacement: Document) -> BulkWriteModel {
+        let options = WriteOptions { upsert: Some(true), ..WriteOptions::default() };
+        BulkWriteModel::ReplaceOne(ReplaceModel { filter, replacement, options })
+    }
+
+    fn set(filter: Document, update: Document) -> BulkWriteModel {
+        let options = WriteOptions { upsert: Some(true), ..WriteOptions::default() };
+        BulkWriteModel::UpdateOne(UpdateModel { filter, update: Update::Operators(update), options })
+    }
+
+    #[test]
+    fn each_identity_gives_its_write() {
+        let value = r#"{"a": 1, "b": {"c": "x"}, "_id": 5}"#;
+        let whole = |id: Bson| doc! {"_id": id, "a": 1, "b": {"c": "x"}};
+        let upsert = |id: Bson| Ok(replace(doc! {"_id": id.clone()}, whole(id)));
+        check(&[], value, upsert("t-2-7".into()));
+        check(&[("write.id", "key")], value, upsert("k".into()));
+        check(&[("write.id", "value")], value, upsert(5.into()));
+        let by_fields = [("write.id", "fields"), ("write.fields", "a,b.c")];
+        let own = doc! {"a": 1, "b": {"c": "x"}, "_id": 5};
+        check(&by_fields, value, Ok(replace(doc! {"a": 1, "b.c": "x"}, own.clone())));
+        check(&[("write.mode", "insert")], value, Ok(BulkWriteModel::insert_one(whole("t-2-7".into()))));
+        let no_id = [("write.mode", "insert"), ("write.id", "none")];
+        check(&no_id, value, Ok(BulkWriteModel::insert_one(own)));
+        let merge = [("write.id", "key"), ("write.how", "merge")];
+        check(&merge, value, Ok(set(doc! {"_id": "k"}, doc! {"$set": {"a": 1, "b": {"c": "x"}}})));
+        check(&merge, "{}", Ok(set(doc! {"_id": "k"}, doc! {"$setOnInsert": {"_id": "k"}})));
+    }
+
+    #[test]
+    fn a_record_that_cannot_be_written_says_why() {
+        check(&[], "{", Err("no JSON object"));
+        check(&[], "[1]", Err("no JSON object"));
+        check(&[], r#"{"a": {"$oid": "x"}}"#, Err("no document"));
+        check(&[("write.id", "value")], "{}", Err("has no '_id'"));
+        check(&[("write.id", "fields"), ("write.fields", "a.b")], r#"{"a": 1}"#, Err("no field 'a.b'"));
+        let deep = format!("{{\"a\": {}{}}}", "[".repeat(1_000), "]".repeat(1_000));
+        check(&[], &deep, Err("recursion limit"));
+        let no_key = write(&record(None, Some("{}")), &settings(&[("write.id", "key")])).unwrap_err();
+        assert!(no_key.is_about_key() && no_key.outer().class.name() == BAD_RECORD, "{no_key:?}");
+    }
+
+    #[test]
+    fn a_record_without_a_value_deletes_is_skipped_or_is_bad() {
+        let of = |sets: &[(&str, &str)]| write(&record(Some(&[0xff]), None), &settings(sets));
+        assert!(of(&[]).is_err());
+        assert_eq!(of(&[("write.no_value", "skip")]), Ok(None));
+        let id = Bson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: vec![0xff] });
+        let delete = BulkWriteModel::delete_one(doc! {"_id": id});
+        assert_eq!(of(&[("write.no_value", "delete"), ("write.id", "key")]), Ok(Some(delete)));
+    }
+}

@@ -1,0 +1,8 @@
+//! Sinks as processes between a real broker and a lab server.
+//!
+//! `BACKFIRE_KAFKA_BROKERS` names the broker and `BACKFIRE_BIN` the binary; `clients/kafka/run` sets both.
+#![cfg(feature = "kafka")]
+
+mod kill_nine;
+mod speed;
+mod stage;
