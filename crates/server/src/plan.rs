@@ -3,6 +3,7 @@
 use std::collections::{HashSet, VecDeque};
 use std::ops::Bound;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use bson::{Bson, Document};
 
@@ -134,13 +135,15 @@ impl Scan {
     ) -> Result<(Self, bool)> {
         let mut scan = Self::new(op, Arc::clone(&collection), matcher, hint)?;
         let order = match &scan.access {
-            Access::Index { index, .. } => order_of(index, sort),
+            Access::Index { index, .. } => order_of(index, &scan.matcher, sort),
             Access::Record(_) => Some(Direction::Forward),
             Access::Collection if hint.is_none() => {
-                let usable = |index: &&Arc<Index>| is_complete(index, &scan.matcher) && order_of(index, sort).is_some();
+                let usable = |index: &&Arc<Index>| {
+                    is_complete(index, &scan.matcher) && order_of(index, &scan.matcher, sort).is_some()
+                };
                 let found = collection.indexes().iter().find(usable).cloned();
                 found.and_then(|index| {
-                    let order = order_of(&index, sort);
+                    let order = order_of(&index, &scan.matcher, sort);
                     scan.access = Access::Index { index, ranges: VecDeque::from([everything()]) };
                     op.view().plan_summary = Some("IXSCAN");
                     order
@@ -356,17 +359,15 @@ fn choose(snapshot: &dyn Snapshot, collection: &Collection, matcher: &Matcher) -
     if matcher.is_empty() {
         return Access::Collection;
     }
-    let mut ranged = None;
-    for index in collection.indexes().iter() {
-        match usable(index, matcher) {
-            Some((true, ranges)) => return Access::Index { index: Arc::clone(index), ranges },
-            Some((false, ranges)) => {
-                ranged.get_or_insert(Access::Index { index: Arc::clone(index), ranges });
-            }
-            None => {}
+    let mut best: Option<(usize, Access)> = None;
+    for index in collection.indexes().iter().filter(|index| is_complete(index, matcher)) {
+        if let Some((worth, ranges)) = ranges_of(index, matcher)
+            && best.as_ref().is_none_or(|(most, _)| worth > *most)
+        {
+            best = Some((worth, Access::Index { index: Arc::clone(index), ranges }));
         }
     }
-    ranged.unwrap_or(Access::Collection)
+    best.map_or(Access::Collection, |(_, access)| access)
 }
 
 /// All keys of an index.
@@ -380,12 +381,24 @@ fn is_complete(index: &Index, matcher: &Matcher) -> bool {
     index.partial.is_none() && !flag("sparse") && !flag("hidden") && index.pattern.collation() == matcher.collation()
 }
 
-/// In which direction an index gives documents in the order of `sort`, if it does. One with arrays has a document in
-/// several places, and then does not.
-fn order_of(index: &Index, sort: &Sort) -> Option<Direction> {
-    let (fields, wanted) = (index.pattern.fields(), sort.fields());
-    let multikey = index.multikey.load(std::sync::atomic::Ordering::Relaxed);
-    if multikey || wanted.len() > fields.len() || index.pattern.collation() != sort.collation() {
+/// In which direction an index gives documents in the order of `sort`, if it does. Leading fields that the filter fixes to
+/// one value do not matter. An index with arrays has a document in several places, and then does not.
+fn order_of(index: &Index, matcher: &Matcher, sort: &Sort) -> Option<Direction> {
+    let (mut fields, wanted) = (index.pattern.fields(), sort.fields());
+    let is_fixed = |path: &str| {
+        let predicates = matcher.bounds_on(path);
+        predicates.iter().any(|one| matches!(one, Predicate::Points(values) if values.len() == 1))
+    };
+    while let [(path, _), rest @ ..] = fields
+        && wanted.first().is_some_and(|(first, _)| first != path)
+        && is_fixed(path)
+    {
+        fields = rest;
+    }
+    if index.multikey.load(Ordering::Relaxed)
+        || wanted.len() > fields.len()
+        || index.pattern.collation() != sort.collation()
+    {
         return None;
     }
     let pairs = || fields.iter().zip(wanted);
@@ -404,19 +417,68 @@ fn by_id(snapshot: &dyn Snapshot, index: &Index, id: &Bson) -> Option<RecordId> 
     RecordId::from_bytes(&snapshot.get(index.table, &key)?)
 }
 
-/// The ranges that an index can give, and whether they are points. A partial or sparse index may lack documents that
-/// match, so it is not chosen without a hint.
-fn usable(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
-    if is_complete(index, matcher) { ranges_of(index, matcher) } else { None }
+/// What a filter says of the leading fields of an index, as far as the index can use it: values for each field, and limits
+/// for the last of them. Where a document may have several keys, each condition may hold for another of them, so only
+/// one condition is used.
+pub fn used(index: &Index, matcher: &Matcher) -> Vec<Vec<Predicate>> {
+    let multikey = index.multikey.load(Ordering::Relaxed);
+    let mut used = Vec::new();
+    for (path, _) in index.pattern.fields() {
+        let mut predicates = matcher.bounds_on(path);
+        let points = predicates.iter().position(|predicate| matches!(predicate, Predicate::Points(_)));
+        match points {
+            Some(at) => used.push(vec![predicates.swap_remove(at)]),
+            None if predicates.is_empty() => break,
+            None => {
+                predicates.truncate(if multikey { 1 } else { usize::MAX });
+                used.push(predicates);
+                break;
+            }
+        }
+        if multikey {
+            break;
+        }
+    }
+    used
 }
 
-fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(bool, VecDeque<KeyRange>)> {
-    let (path, direction) = index.pattern.fields().first()?;
-    let predicates = matcher.bounds_on(path);
-    let points = predicates.iter().find(|predicate| matches!(predicate, Predicate::Points(_)));
-    let predicate = points.or(predicates.first())?;
-    let ranges = predicate.key_ranges(*direction, index.pattern.collation());
-    Some((points.is_some(), ranges.into()))
+/// How many ranges of an index are read at most because of its second and further fields.
+const MAX_RANGES: usize = 200;
+
+/// The ranges that an index can give, and how much they are worth: more for a value than for a limit.
+fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(usize, VecDeque<KeyRange>)> {
+    let (mut prefixes, mut worth): (Vec<Vec<u8>>, usize) = (vec![Vec::new()], 0);
+    let joined = |prefix: &Vec<u8>, bytes: &[u8]| [prefix, bytes].concat();
+    for (predicates, (_, direction)) in used(index, matcher).iter().zip(index.pattern.fields()) {
+        let mut ranges = predicates.iter().map(|predicate| predicate.key_ranges(*direction, index.pattern.collation()));
+        if let [Predicate::Points(_)] = predicates.as_slice() {
+            let points = ranges.next().unwrap_or_default();
+            if worth > 0 && prefixes.len() * points.len() > MAX_RANGES {
+                break;
+            }
+            let with_points = |prefix| points.iter().map(move |point| joined(prefix, &point.start));
+            prefixes = prefixes.iter().flat_map(with_points).collect();
+            worth += 2;
+            continue;
+        }
+        // All limits hold for the one key of a document.
+        let both = |one: KeyRange, other: KeyRange| KeyRange {
+            start: one.start.max(other.start),
+            end: one.end.min(other.end),
+        };
+        let limits = ranges.flatten().reduce(both)?;
+        let within = |prefix| KeyRange { start: joined(prefix, &limits.start), end: joined(prefix, &limits.end) };
+        let ranges = prefixes.iter().map(within).filter(|range| range.start < range.end);
+        return Some((worth + 1, ordered(ranges.collect())));
+    }
+    let whole = |prefix: Vec<u8>| KeyRange { end: joined(&prefix, &[0xff]), start: prefix };
+    (worth > 0).then(|| (worth, ordered(prefixes.into_iter().map(whole).collect())))
+}
+
+fn ordered(mut ranges: Vec<KeyRange>) -> VecDeque<KeyRange> {
+    ranges.sort_by(|left, right| left.start.cmp(&right.start));
+    ranges.dedup();
+    ranges.into()
 }
 
 fn hinted(collection: &Collection, matcher: &Matcher, hint: &Hint) -> Result<Access> {

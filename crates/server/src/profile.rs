@@ -66,6 +66,8 @@ pub struct Profile {
     pub capped_is_fixed: bool,
     /// Writes that name no write concern wait for a majority (5.0).
     pub majority_is_default: bool,
+    /// Stages, operators and accumulators of pipelines that came later.
+    pub missing_in_pipelines: &'static [&'static str],
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -98,6 +100,39 @@ pub static V4_4: Profile = Profile {
     validation_details: false,
     capped_is_fixed: true,
     majority_is_default: false,
+    missing_in_pipelines: &[
+        // 4.4.2
+        "$rand",
+        "$sampleRate",
+        // 5.0
+        "$setWindowFields",
+        "$dateAdd",
+        "$dateDiff",
+        "$dateSubtract",
+        "$dateTrunc",
+        "$getField",
+        "$setField",
+        "$unsetField",
+        // 5.1
+        "$documents",
+        "$tsIncrement",
+        "$tsSecond",
+        // 5.2
+        "$bottom",
+        "$bottomN",
+        "$firstN",
+        "$lastN",
+        "$maxN",
+        "$minN",
+        "$sortArray",
+        "$top",
+        "$topN",
+        // 6.3
+        "$bitAnd",
+        "$bitNot",
+        "$bitOr",
+        "$bitXor",
+    ],
     execution_queues: false,
 };
 
@@ -129,6 +164,7 @@ pub static V7_0: Profile = Profile {
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,
+    missing_in_pipelines: &[],
     execution_queues: false,
 };
 
@@ -160,6 +196,7 @@ pub static V8_0: Profile = Profile {
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,
+    missing_in_pipelines: &[],
     execution_queues: true,
 };
 

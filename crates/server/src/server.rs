@@ -160,7 +160,8 @@ impl Shared {
     pub fn query_context(&self, collation: Option<crate::value::Collation>) -> QueryContext {
         let cluster_time = self.topology.is_replica_set().then(|| self.topology.last_op_time());
         let seed = self.rng.lock().random();
-        QueryContext::with_globals(Globals::new(self.clock.now(), cluster_time, collation, seed))
+        let globals = Globals::new(self.clock.now(), cluster_time, collation, seed);
+        QueryContext::with_globals(globals).without(self.profile.missing_in_pipelines)
     }
 
     /// Evaluates a fail point that has no data to look at.

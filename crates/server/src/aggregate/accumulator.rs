@@ -1,9 +1,11 @@
 //! Accumulators: what `$group` and its relatives keep per group.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use bson::{Bson, Document};
 
+use super::choice::{Choice, Several};
 use super::expression::Val;
 use super::expression::lent::{nullish, type_name, view};
 use crate::error::{Result, fail};
@@ -13,7 +15,7 @@ use crate::value::number::{Number, Sum, Width};
 use crate::value::{Collation, View, compare};
 
 /// The accumulators.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Kind {
     AddToSet,
     Avg,
@@ -24,13 +26,14 @@ pub(crate) enum Kind {
     MergeObjects,
     Min,
     Push,
+    Several(Arc<Choice>),
     StdDevPop,
     StdDevSamp,
     Sum,
 }
 
 /// Names of the accumulators.
-const NAMES: [(&str, Kind); 11] = [
+static NAMES: [(&str, Kind); 11] = [
     ("$addToSet", Kind::AddToSet),
     ("$avg", Kind::Avg),
     ("$first", Kind::First),
@@ -50,7 +53,7 @@ const MEMORY_LIMIT_BYTES: usize = 100 * 1024 * 1024;
 impl Kind {
     /// The accumulator called `name`.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| *kind)
+        NAMES.iter().find(|(known, _)| *known == name).map(|(_, kind)| kind.clone())
     }
 }
 
@@ -71,6 +74,7 @@ enum State {
     Extreme { largest: bool, value: Val },
     Merge(Document),
     Push { values: Vec<Bson>, bytes: usize },
+    Several(Several),
     Deviation { sample: bool, count: f64, mean: f64, squares: f64 },
     Sum(Sum),
 }
@@ -88,6 +92,7 @@ impl Accumulator {
             Kind::Min => State::Extreme { largest: false, value: None },
             Kind::MergeObjects => State::Merge(Document::new()),
             Kind::Push => State::Push { values: Vec::new(), bytes: 0 },
+            Kind::Several(choice) => State::Several(Several::new(choice)),
             Kind::StdDevPop => State::Deviation { sample: false, count: 0.0, mean: 0.0, squares: 0.0 },
             Kind::StdDevSamp => State::Deviation { sample: true, count: 0.0, mean: 0.0, squares: 0.0 },
             Kind::Sum => State::Sum(Sum::default()),
@@ -97,7 +102,11 @@ impl Accumulator {
 
     /// Whether a further value changes nothing.
     pub(crate) fn is_settled(&self) -> bool {
-        matches!(self.state, State::First(Some(_)))
+        match &self.state {
+            State::First(first) => first.is_some(),
+            State::Several(several) => several.is_settled(),
+            _ => false,
+        }
     }
 
     /// Adds a borrowed number without making a value of it; `false` when the accumulator wants a value.
@@ -169,6 +178,7 @@ impl Accumulator {
                     values.push(value);
                 }
             }
+            State::Several(several) => several.add(value, self.collation.as_ref())?,
             State::Set { seen, values, bytes } => {
                 if let Some(value) = value
                     && seen.insert(encode((&value).into(), self.collation.as_ref()))
@@ -207,6 +217,7 @@ impl Accumulator {
             State::Extreme { value, .. } => Some(value.unwrap_or(Bson::Null)),
             State::Merge(merged) => Some(Bson::Document(merged)),
             State::Push { values, .. } | State::Set { values, .. } => Some(Bson::Array(values)),
+            State::Several(several) => Some(several.finish()),
             State::Deviation { sample, count, squares, .. } => {
                 let divisor = if sample { count - 1.0 } else { count };
                 Some(if divisor <= 0.0 { Bson::Null } else { Bson::Double((squares / divisor).sqrt()) })
@@ -215,7 +226,7 @@ impl Accumulator {
     }
 }
 
-fn grow(name: &str, bytes: &mut usize, value: &Bson) -> Result<()> {
+pub(super) fn grow(name: &str, bytes: &mut usize, value: &Bson) -> Result<()> {
     *bytes += approximate_bytes(value);
     if *bytes > MEMORY_LIMIT_BYTES {
         let text = format!("{name} used too much memory and cannot spill to disk. Memory limit");

@@ -10,6 +10,7 @@
 //! | `accumulator` | accumulators |
 
 pub(crate) mod accumulator;
+mod choice;
 pub mod environment;
 pub mod expression;
 pub mod output;

@@ -92,6 +92,12 @@ impl QueryContext {
         Self { features: Features::ALL, globals: Arc::new(globals), scope: Scope::default(), slots: Vec::new() }
     }
 
+    /// The same without these stages, operators and accumulators.
+    pub fn without(mut self, missing: &'static [&'static str]) -> Self {
+        self.scope = self.scope.without(missing);
+        self
+    }
+
     /// The same with a collation.
     pub fn with_collation(mut self, collation: Option<Collation>) -> Self {
         self.globals = Arc::new(self.globals.with_collation(collation));

@@ -352,7 +352,10 @@ fn collation_of(options: &Document) -> Result<Option<Collation>> {
 fn load_index(stored: &Bson) -> Option<Arc<Index>> {
     let stored = stored.as_document()?;
     let table = TableId(stored.get_i64("table").ok()? as u32);
-    index_from(stored.get_document("spec").ok()?.clone(), table).ok().map(Arc::new)
+    let index = index_from(stored.get_document("spec").ok()?.clone(), table).ok()?;
+    // Nobody has kept whether there were arrays, and an index that has them must not be taken for one that has not.
+    index.multikey.store(true, Ordering::Relaxed);
+    Some(Arc::new(index))
 }
 
 /// An index from its specification, which was checked by the command that brought it.

@@ -150,7 +150,7 @@ impl Expression {
     /// # Errors
     /// `InvalidPipelineOperator` (168) for an unknown one.
     pub(crate) fn call(name: &str, operand: View<'_>, scope: &Scope) -> Result<Self> {
-        match table::find(name) {
+        match table::find(name).filter(|_| scope.has(name)) {
             Some(operator) => operator.parse(operand, scope),
             None => fail(168, format!("Unrecognized expression '{name}'")),
         }

@@ -68,7 +68,10 @@ pub(super) fn output_fields(
         let kind = value.type_name();
         return fail(code, format!("The {stage} 'output' field must be an object, but found type: {kind}."));
     };
-    output.iter().map(|(name, value)| parse_field(name, value, &parsing.query().scope)).collect()
+    output
+        .iter()
+        .map(|(name, value)| parse_field(name, value, &parsing.query().scope, parsing.query().collation()))
+        .collect()
 }
 
 /// Parses `$bucket`.

@@ -11,6 +11,7 @@ use bson::{Bson, Document, doc};
 
 use super::{Documents, Parsing, Run, Stage, check_memory, deferred, listed};
 use crate::aggregate::accumulator::{Accumulator, Kind, approximate_bytes};
+use crate::aggregate::choice;
 use crate::aggregate::expression::{Expression, Frame, Lent, Scope, Val, no_javascript};
 use crate::error::{CommandError, Result, fail};
 use crate::value::key_string::{Direction, KeyBuilder};
@@ -50,7 +51,7 @@ impl Field {
 
     /// Its accumulator.
     pub(super) fn kind(&self) -> Kind {
-        self.kind
+        self.kind.clone()
     }
 
     /// What is accumulated.
@@ -60,7 +61,7 @@ impl Field {
 }
 
 /// Parses `name: { $accumulator: argument }`.
-pub(super) fn parse_field(name: &str, value: View<'_>, scope: &Scope) -> Result<Field> {
+pub(super) fn parse_field(name: &str, value: View<'_>, scope: &Scope, collation: Option<&Collation>) -> Result<Field> {
     let document = match value {
         View::Document(document) if !document.is_empty() => document,
         _ => return fail(40234, format!("The field '{name}' must be an accumulator object")),
@@ -85,6 +86,9 @@ pub(super) fn parse_field(name: &str, value: View<'_>, scope: &Scope) -> Result<
             }
             _ => fail(14, "$count takes no arguments, i.e. $count:{}"),
         };
+    }
+    if let Some((choice, argument)) = choice::parse(operator, argument, scope, collation)? {
+        return Ok(Field { name: name.to_owned(), kind: Kind::Several(Arc::new(choice)), argument });
     }
     let Some(kind) = Kind::by_name(operator) else {
         return fail(15952, format!("unknown group operator '{operator}'"));
@@ -117,7 +121,7 @@ impl Group {
                 }
                 id = Some(Id::parse(value, scope)?);
             } else {
-                fields.push(parse_field(name, value, scope)?);
+                fields.push(parse_field(name, value, scope, parsing.query().collation())?);
             }
         }
         match id {
@@ -171,7 +175,7 @@ impl Group {
                         let text = "Exceeded memory limit for $group, but didn't allow external sort.";
                         CommandError::new(16945, format!("{text} Pass allowDiskUse:true to opt in."))
                     })?;
-                    let accumulator = |field: &Field| Accumulator::new(field.kind, collation.cloned());
+                    let accumulator = |field: &Field| Accumulator::new(field.kind.clone(), collation.cloned());
                     groups.push((id, self.fields.iter().map(accumulator).collect()));
                     places.insert(key.bytes().to_vec(), groups.len() - 1);
                     groups.len() - 1
@@ -296,5 +300,5 @@ impl Stage for Group {
 /// The field `count: { $sum: 1 }`.
 pub(super) fn count_field() -> Result<Field> {
     let one = doc! { "$sum": 1 };
-    parse_field("count", (&one).into(), &Scope::default())
+    parse_field("count", (&one).into(), &Scope::default(), None)
 }

@@ -138,7 +138,8 @@ impl<'c> Parsing<'c> {
 
     /// Parses one stage.
     pub(crate) fn stage(&self, name: &str, operand: View<'_>) -> Result<Parsed> {
-        let Some((name, parse)) = STAGES.iter().find(|(known, _)| *known == name) else {
+        let Some((name, parse)) = STAGES.iter().find(|(known, _)| *known == name && self.query().scope.has(name))
+        else {
             return fail(40324, format!("Unrecognized pipeline stage name: '{name}'"));
         };
         self.check_place(name)?;

@@ -282,14 +282,14 @@ impl Function {
             Self::Accumulate { kind, argument, bounds } => {
                 let values = each(argument)?;
                 if let Bounds::Documents(Edge::Unbounded, high) = bounds {
-                    return growing(values, *kind, *high, run);
+                    return growing(values, kind.clone(), *high, run);
                 }
                 let sorted = match (bounds, sort_value) {
                     (Bounds::Range(..), Some(sort_value)) => each(sort_value)?,
                     _ => Vec::new(),
                 };
                 let result = |at: usize| {
-                    let mut accumulator = Accumulator::new(*kind, run.globals.collation.clone());
+                    let mut accumulator = Accumulator::new(kind.clone(), run.globals.collation.clone());
                     for member in bounds.members(at, count, &sorted)? {
                         accumulator.add(values[member].clone())?;
                     }

@@ -3,9 +3,9 @@
 use bson::{Bson, Document, doc};
 
 use super::query::parsed;
-use crate::plan::{Chosen, Scan};
+use crate::plan::{Chosen, Scan, used};
 use crate::query::Matcher;
-use crate::query::bounds::Predicate;
+use crate::query::bounds::{Interval, Predicate};
 use crate::storage::Direction;
 use crate::storage::collection::Index;
 use crate::value::{View, text};
@@ -30,8 +30,9 @@ pub(super) fn of(scan: &Scan, filter: &Document, matcher: &Matcher) -> Document 
         }
         Chosen::Index(index) => {
             let mut fetch = doc! { "stage": "FETCH" };
-            let first = index.pattern.fields().first().map(|(path, _)| path.as_str()).unwrap_or_default();
-            let rest: Document = filter.iter().filter(|(name, _)| *name != first).map(owned).collect();
+            let in_bounds = used(&index, matcher).len();
+            let bound = |name: &String| index.pattern.fields().iter().take(in_bounds).any(|(path, _)| path == name);
+            let rest: Document = filter.iter().filter(|(name, _)| !bound(name)).map(owned).collect();
             if !rest.is_empty() {
                 fetch.insert("filter", parsed(&rest));
             }
@@ -66,35 +67,41 @@ fn index_scan(index: &Index, matcher: &Matcher, direction: &str) -> Document {
     stage
 }
 
-/// The intervals of each field; only those of the first are used.
+/// The intervals of each field.
 fn bounds(index: &Index, matcher: &Matcher) -> Document {
-    let mut bounds = Document::new();
-    for (at, (path, _)) in index.pattern.fields().iter().enumerate() {
-        let predicates = if at == 0 { matcher.bounds_on(path) } else { Vec::new() };
-        let points = predicates.iter().find(|predicate| matches!(predicate, Predicate::Points(_)));
-        let shown = match points.or(predicates.first()) {
-            None => vec!["[MinKey, MaxKey]".to_owned()],
-            Some(Predicate::Points(values)) => {
-                let point = |value: &Bson| format!("[{0}, {0}]", text::value(value.into()));
-                values.iter().map(point).collect()
-            }
-            Some(Predicate::Range(interval)) => {
-                let lower = match &interval.lower {
-                    Bound::Included(value) => format!("[{}", text::value(value.into())),
-                    Bound::Excluded(value) => format!("({}", text::value(value.into())),
-                    Bound::Unbounded => format!("[{}", smallest(&interval.upper)),
-                };
-                let upper = match &interval.upper {
-                    Bound::Included(value) => format!("{}]", text::value(value.into())),
-                    Bound::Excluded(value) => format!("{})", text::value(value.into())),
-                    Bound::Unbounded => largest(&interval.lower).to_owned(),
-                };
-                vec![format!("{lower}, {upper}")]
-            }
-        };
-        bounds.insert(path, shown);
+    let used = used(index, matcher);
+    let fields = index.pattern.fields().iter().enumerate();
+    fields.map(|(at, (path, _))| (path.clone(), intervals(used.get(at).map_or(&[], Vec::as_slice)).into())).collect()
+}
+
+fn intervals(predicates: &[Predicate]) -> Vec<String> {
+    match predicates {
+        [] => vec!["[MinKey, MaxKey]".to_owned()],
+        [Predicate::Points(values), ..] => {
+            values.iter().map(|value| format!("[{0}, {0}]", text::value(value.into()))).collect()
+        }
+        limits => {
+            let of = |side: fn(&Interval) -> &Bound<Bson>| {
+                let bounds = limits.iter().filter_map(|predicate| match predicate {
+                    Predicate::Range(interval) => Some(side(interval)),
+                    Predicate::Points(_) => None,
+                });
+                bounds.clone().find(|bound| of_bound(bound).is_some()).cloned().unwrap_or(Bound::Unbounded)
+            };
+            let (lower, upper) = (of(|interval| &interval.lower), of(|interval| &interval.upper));
+            let from = match &lower {
+                Bound::Included(value) => format!("[{}", text::value(value.into())),
+                Bound::Excluded(value) => format!("({}", text::value(value.into())),
+                Bound::Unbounded => format!("[{}", smallest(&upper)),
+            };
+            let to = match &upper {
+                Bound::Included(value) => format!("{}]", text::value(value.into())),
+                Bound::Excluded(value) => format!("{})", text::value(value.into())),
+                Bound::Unbounded => largest(&lower).to_owned(),
+            };
+            vec![format!("{from}, {to}")]
+        }
     }
-    bounds
 }
 
 fn of_bound(bound: &Bound<Bson>) -> Option<&Bson> {
