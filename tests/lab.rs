@@ -219,7 +219,7 @@ struct Recorder {
 impl Observer for Recorder {
     fn record(&self, what: What) {
         let at_ms = self.started.elapsed().as_millis() as u64;
-        self.events.lock().push(Event { at_ms, record: None, what });
+        self.events.lock().push(Event { at_ms, record: None, consumer: None, what });
     }
 }
 

@@ -1,13 +1,14 @@
 //! The law of the prediction: what it promises is what a run of the real parts measures, for any settings.
 //!
-//! Generated times have different last digits (socket timeout and back-off 0, hold 3, `maxTimeMS` 4, `timeoutMS` 7), so that
+//! Generated times have different last digits (socket timeout and back-off 0, hold 3, `maxTimeMS` 4, time in
+//! the engine 6, `timeoutMS` 7, end of the stall 9), so that
 //! what happens independently does not happen at the same instant: then nobody could say which comes first.
 
 use backfire_model::back_off::BackOff;
-use backfire_model::predict::Stall;
-use backfire_model::scenario::{Operation, Scenario};
-use backfire_rehearsal::{Options, RehearsalError, Transport, rehearse};
-use backfire_report::{table, timeline};
+use backfire_model::predict::{Distribution, Stall, predict};
+use backfire_model::scenario::{Operation, Scenario, Window};
+use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
+use backfire_report::{simulation, table, timeline};
 use proptest::prelude::*;
 
 /// What a generated scenario is made of.
@@ -25,6 +26,8 @@ struct Settings {
     operation: Operation,
     upsert: bool,
     stall: Stall,
+    /// When a stall that is lifted is lifted; `None`: when the application has finished.
+    for_tens: Option<u64>,
     tickets: u64,
 }
 
@@ -35,6 +38,11 @@ fn stall() -> impl Strategy<Value = Stall> {
         4 => Just(Stall::Engine),
         4 => Just(Stall::Interruptible),
         1 => (1..5_u64).prop_map(|times| Stall::LostReply { times }),
+        1 => (1..5_u64).prop_map(|times| Stall::Reset { times }),
+        2 => Just(Stall::Tickets),
+        2 => Just(Stall::Lock),
+        2 => Just(Stall::Sessions),
+        2 => tens().prop_map(|tens| Stall::Slow { takes_ms: 10 * tens + 6, distribution: Distribution::Fixed }),
     ]
 }
 
@@ -59,32 +67,34 @@ fn settings() -> impl Strategy<Value = Settings> {
         (prop::option::weighted(0.9, tens()), prop::option::weighted(0.2, tens()), prop::option::weighted(0.4, tens()));
     let retry = (any::<bool>(), 0..12_u64, prop_oneof![Just(0), tens()], any::<bool>(), any::<bool>());
     let write = (operation(), any::<bool>());
-    (prop::sample::select(&["4.4", "7.0", "8.0"]), times, retry, write, stall(), 5..9_u64).prop_map(
-        |(
-            profile,
-            times,
-            (retry_writes, retries, wait_tens, exponential, resets),
-            (operation, upsert),
-            stall,
-            tickets,
-        )| {
-            Settings {
+    (prop::sample::select(&["4.4", "7.0", "8.0"]), times, retry, write, (stall(), prop::option::of(tens())), 5..9_u64)
+        .prop_map(
+            |(
                 profile,
-                socket_timeout_tens: times.0,
-                timeout_tens: times.1,
-                max_time_tens: times.2,
-                retry_writes,
-                retries,
-                wait_tens,
-                exponential,
-                resets,
-                operation,
-                upsert: upsert && matches!(operation, Operation::UpdateOne | Operation::FindOneAndUpdate),
-                stall,
+                times,
+                (retry_writes, retries, wait_tens, exponential, resets),
+                (operation, upsert),
+                (stall, for_tens),
                 tickets,
-            }
-        },
-    )
+            )| {
+                Settings {
+                    profile,
+                    socket_timeout_tens: times.0,
+                    timeout_tens: times.1,
+                    max_time_tens: times.2,
+                    retry_writes,
+                    retries,
+                    wait_tens,
+                    exponential,
+                    resets,
+                    operation,
+                    upsert: upsert && matches!(operation, Operation::UpdateOne | Operation::FindOneAndUpdate),
+                    stall,
+                    for_tens: for_tens.filter(|_| stall.is_lifted()),
+                    tickets,
+                }
+            },
+        )
 }
 
 impl Settings {
@@ -105,6 +115,7 @@ impl Settings {
         scenario.retry.back_off = self.back_off();
         scenario.retry.reset_on_exception_change = self.resets;
         scenario.stall = self.stall;
+        scenario.window = Window { from_ms: 0, for_ms: self.for_tens.map(|tens| 10 * tens + 9) };
         scenario.server.write_tickets = self.tickets;
         let workload = &mut scenario.workload;
         workload.operation = self.operation;
@@ -138,7 +149,8 @@ impl Settings {
     }
 }
 
-fn check(settings: &Settings) {
+/// One write in a rehearsal.
+fn rehearses(settings: &Settings) {
     let scenario = settings.scenario();
     let text = toml::to_string(&scenario).expect("TOML");
     let runtime =
@@ -154,16 +166,34 @@ fn check(settings: &Settings) {
     }
 }
 
-/// As many cases as `PROPTEST_CASES` says, or as fit into a test run.
+/// One record in a simulation, with a consumer of a Kafka group.
+fn simulates(settings: &Settings) {
+    let scenario = settings.scenario();
+    let text = toml::to_string(&scenario).expect("TOML");
+    if predict(&scenario.plan(1.0, settings.profile != "4.4").expect("a plan")).is_err() {
+        return;
+    }
+    match simulate(&scenario, SimulateOptions { events_max: 100_000, ..SimulateOptions::default() }) {
+        Ok(run) => assert!(run.differences().is_empty(), "{text}\n{}", simulation::text::render(&run, None)),
+        Err(error) => panic!("{text}\n{error}"),
+    }
+}
+
+/// As many cases as `PROPTEST_CASES` says; two tests have ten thousand between them.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(256)
+    std::env::var("PROPTEST_CASES").ok().and_then(|text| text.parse().ok()).unwrap_or(5_000)
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 3000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), max_shrink_iters: 3000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_settings_measure_what_they_predict(settings in settings()) {
-        check(&settings);
+        rehearses(&settings);
+    }
+
+    #[test]
+    fn any_settings_simulate_what_they_predict(settings in settings()) {
+        simulates(&settings);
     }
 }

@@ -6,6 +6,11 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use backfire_driver::events::{CommandEvent, Event};
+use backfire_model::event::{ServerEvent, What};
+use backfire_model::run::Run;
+use backfire_model::scenario::Scenario;
+use backfire_rehearsal::{Options, RehearsalError, Transport, rehearse};
+use backfire_report::timeline;
 use backfire_server::failpoints::Mode;
 use backfire_server::failpoints::table::FAIL_COMMAND;
 
@@ -484,4 +489,109 @@ async fn r61_legacy_opcodes_are_answered() {
     wire.write(&frame).await;
     assert!(wire.frame().await.is_none(), "the connection is closed");
     lab.finish().await;
+}
+
+/// A built-in scenario, changed.
+fn changed(name: &str, change: impl FnOnce(&mut Scenario)) -> Scenario {
+    let mut scenario = Scenario::built_in(name).expect("built in");
+    change(&mut scenario);
+    scenario
+}
+
+async fn rehearsed(scenario: &Scenario, scale: f64) -> Result<Run, RehearsalError> {
+    let options = Options { scale, transport: Transport::Memory, seed: 1, started_at_ms: 0, watcher: None };
+    rehearse(scenario, &options).await
+}
+
+/// From the first user's notes: a connection string of production is rehearsed without what the lab server does not have.
+#[tokio::test(start_paused = true)]
+async fn a_connection_string_of_production_is_rehearsed() {
+    for uri in [
+        "mongodb://user:secret@a,b/test?authSource=admin&socketTimeoutMS=30000",
+        "mongodb://a/?tls=true&tlsAllowInvalidHostnames=true&socketTimeoutMS=30000",
+        "mongodb+srv://user:secret@db.example.com/test?socketTimeoutMS=30000&w=3",
+        "mongodb://a,b/?replicaSet=rsX&readPreference=secondary&socketTimeoutMS=30000",
+    ] {
+        let scenario = changed("store-inventory", |scenario| scenario.client.uri = uri.to_owned());
+        let run = rehearsed(&scenario, 1.0).await.unwrap_or_else(|error| panic!("{uri}: {error}"));
+        assert_eq!((run.differences(), run.measured.0.sends), (Vec::new(), 8), "{uri}");
+    }
+}
+
+/// From the first user's notes: where two things that decide are due at the same instant, there is no prediction, and no
+/// rehearsal that would differ from it each time.
+#[tokio::test(start_paused = true)]
+async fn a_tie_is_refused_with_its_instant() {
+    let tied = changed("store-inventory", |scenario| scenario.client.max_time_ms = Some(30_000));
+    for (scale, at) in [(1.0, "60000 ms"), (0.1, "6000 ms")] {
+        let error = rehearsed(&tied, scale).await.expect_err("a tie").to_string();
+        for part in [at, "socketTimeoutMS", "maxTimeMS", "set the times further apart"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+    let apart = changed("store-inventory", |scenario| scenario.client.max_time_ms = Some(29_000));
+    assert_eq!(rehearsed(&apart, 1.0).await.expect("runs").differences(), []);
+}
+
+/// From the first user's notes: more executions than retries allow are explained where they come from.
+#[tokio::test(start_paused = true)]
+async fn a_back_off_that_starts_over_is_in_the_timeline() {
+    // The first copy is deaf; those after it meet its document and are interrupted: another class of error.
+    let scenario = |resets: bool| {
+        changed("update-many", |scenario| {
+            scenario.client.max_time_ms = Some(20_000);
+            scenario.retry.reset_on_exception_change = resets;
+        })
+    };
+    let over = "another error than before: the back-off starts over";
+    for (resets, executions) in [(true, 5), (false, 4)] {
+        let run = rehearsed(&scenario(resets), 1.0).await.expect("runs");
+        assert_eq!((run.differences(), run.measured.0.executions), (Vec::new(), executions));
+        let text = timeline::render(&run, None);
+        assert_eq!(text.matches(over).count(), usize::from(resets), "{text}");
+    }
+}
+
+/// From the first user's notes: a write that the server refuses anyway is no rehearsal, and the error is named.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_without_a_stall_is_refused() {
+    let bad: toml::Table = toml::from_str("'$bad' = 1").expect("TOML");
+    let insert = changed("retry-lab", |scenario| scenario.workload.document = Some(bad.clone()));
+    let update = changed("upsert-by-id", |scenario| {
+        scenario.workload.update = Some([("$sett".to_owned(), bad.into())].into_iter().collect())
+    });
+    for (scenario, part) in [(insert, "$bad"), (update, "$sett")] {
+        let error = rehearsed(&scenario, 1.0).await.expect_err("refused").to_string();
+        assert!(error.starts_with("the write fails even without a stall: ") && error.contains(part), "{error}");
+    }
+}
+
+/// From the first user's notes: the largest scale that the command line allows can be run, tickets included.
+#[tokio::test(start_paused = true)]
+async fn the_largest_scale_is_as_predicted() {
+    let scenario = changed("ticket-queue", |scenario| {
+        scenario.client.uri = scenario.client.uri.replace("30000", "3000");
+        scenario.client.max_time_ms = Some(2000);
+    });
+    let run = rehearsed(&scenario, 1000.0).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((run.differences(), run.measured.1.ended_at_deadline), (Vec::new(), Some(8)));
+}
+
+/// From the first user's notes: what the rehearsal itself does at the server is no part of what it shows.
+#[tokio::test(start_paused = true)]
+async fn the_control_client_is_not_recorded() {
+    let run = rehearsed(&changed("store-inventory", |_| ()), 1.0).await.expect("runs");
+    let mut names: Vec<_> = run
+        .events
+        .iter()
+        .filter_map(|event| match &event.what {
+            What::Server(ServerEvent::Arrived { app_name, command, .. }) => {
+                Some((app_name.as_deref(), command.as_str()))
+            }
+            _ => None,
+        })
+        .collect();
+    names.dedup();
+    assert!(names.iter().all(|(name, _)| *name == Some("store-inventory")), "{names:?}");
+    assert!(names.iter().all(|(_, command)| *command != "aggregate"), "{names:?}");
 }

@@ -57,8 +57,9 @@ fn rooms_depend_only_on_the_rooms_they_may() {
         ("server", &["model", "wire"]),
         ("driver", &["model", "wire"]),
         ("consumer", &["model"]),
+        ("jvm", &["model"]),
         ("report", &["model"]),
-        ("check", &["model"]),
+        ("check", &["jvm", "model"]),
         ("rehearsal", &["consumer", "driver", "model", "server"]),
         ("backfire", &["check", "model", "rehearsal", "report", "server"]),
     ]);

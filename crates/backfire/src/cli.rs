@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 use std::path::PathBuf;
 
+use backfire_model::connection_string::Host;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// How many copies of one write is your database running?
 ///
-/// Exit codes: 0 as predicted, 1 a difference, 2 could not run.
+/// Exit codes: 0 as predicted, nothing found, or done; 1 a difference or a finding; 2 could not run.
 #[derive(Debug, Parser)]
 #[command(version, max_term_width = 100)]
 pub struct Cli {
@@ -28,6 +29,12 @@ pub enum Command {
     /// Run one write against a stalled server, count what arrived and what ran, and compare with the prediction.
     #[command(after_help = REHEARSE_EXAMPLES)]
     Rehearse(Rehearse),
+    /// Run many consumers and records on a clock that does not wait: what a stall does to a whole service.
+    #[command(after_help = SIMULATE_EXAMPLES)]
+    Simulate(Simulate),
+    /// Render a recorded event stream: a page to send to colleagues, a chart, a trace, or numbers.
+    #[command(after_help = REPORT_EXAMPLES)]
+    Report(Report),
     /// Run the lab server alone, for any MongoDB client.
     #[command(after_help = SERVE_EXAMPLES)]
     Serve(Serve),
@@ -40,6 +47,7 @@ Examples:
   backfire check . --profile prod --set MONGO_URI=mongodb://db/
   backfire check --explain BF002             what a finding means
   backfire check . --format sarif > backfire.sarif
+  backfire check --scenario > mine.toml; backfire simulate --scenario-file mine.toml
   backfire check . --write-baseline known.json; backfire check . --baseline known.json";
 
 const REHEARSE_EXAMPLES: &str = "\
@@ -51,17 +59,37 @@ Examples:
   backfire rehearse --app 'java -jar service.jar'    measure your own service: it finds BACKFIRE_URI
                                                      in its environment";
 
+const SIMULATE_EXAMPLES: &str = "\
+Examples:
+  backfire simulate                                  the worked timeline, in some milliseconds
+  backfire simulate store-inventory --consumers 100 --records 50 --set stall-for=240s
+  backfire simulate --sweep socketTimeoutMS=5s..60s --sweep 'backoff=fixed(0,3),exponential(1s,2,30s,3)'
+  backfire simulate retry-storm                      retries that outlive their stall
+  backfire simulate retry-storm --threshold consumers=100..1000
+  backfire simulate --trace | less                   one line per event
+  backfire simulate --dials                          what can be set and swept";
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  backfire rehearse store-inventory --report report.html     a rehearsal and its page in one step
+  backfire rehearse --events run.jsonl --format json > run.json
+  backfire report run.jsonl -o report.html --prediction run.json
+  backfire check . --format json > check.json; backfire report run.jsonl -o report.html --findings check.json
+  backfire report run.jsonl -o run.perfetto.json             open it at https://ui.perfetto.dev
+  zstd -dc run.jsonl.zst | backfire report - --format svg > run.svg";
+
 const SERVE_EXAMPLES: &str = "\
 Examples:
   backfire serve                      on 127.0.0.1:27017, behaving like 7.0
   backfire serve --port 0             on a free port; the first line on stdout is the connection string
+  backfire serve --bind 0.0.0.0 --allow-remote --advertise lab.example.com     for other machines
   mongosh 'mongodb://127.0.0.1:27017/?replicaSet=rs0'    in another terminal";
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
 pub struct Check {
-    /// Folders and files of services: Spring configuration, pom.xml and Gradle files, Kafka Connect sinks, package.json,
-    /// pyproject.toml, go.mod, backfire.toml. Without any, and without --uri: this folder.
+    /// Folders and files of services: Spring configuration, pom.xml and Gradle files, Java and Kotlin, Kafka Connect sinks,
+    /// package.json, pyproject.toml, go.mod, backfire.toml. Without any, and without --uri: this folder.
     pub paths: Vec<PathBuf>,
     /// Look at this connection string, in the place of the one that is found.
     #[arg(long, value_name = "URI")]
@@ -93,10 +121,14 @@ pub struct Check {
     /// Write the present findings down as known.
     #[arg(long, value_name = "FILE", conflicts_with = "baseline")]
     pub write_baseline: Option<PathBuf>,
+    /// Print the scenario of a listener, to be rehearsed or simulated: `backfire simulate --scenario-file FILE`. Where there
+    /// are several listeners, its name says which.
+    #[arg(long, value_name = "LISTENER", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["write_baseline", "baseline", "format"])]
+    pub scenario: Option<String>,
     /// Print the page of a rule.
     #[arg(long, value_name = "RULE", conflicts_with_all = ["paths", "uri", "rules"])]
     pub explain: Option<String>,
-    /// List all rules.
+    /// List all rules, as text or JSON.
     #[arg(long, conflicts_with_all = ["paths", "uri"])]
     pub rules: bool,
 }
@@ -139,8 +171,8 @@ pub struct Rehearse {
     /// List the built-in scenarios.
     #[arg(long, conflicts_with = "print")]
     pub list: bool,
-    /// Print the file of a built-in scenario, to start from.
-    #[arg(long, value_name = "SCENARIO")]
+    /// Print the file of a built-in scenario, to start from. It is TOML whatever --format says.
+    #[arg(long, value_name = "SCENARIO", conflicts_with = "format")]
     pub print: Option<String>,
     /// Multiply every time of the scenario by this (0.1: ten times faster).
     #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = scale)]
@@ -148,12 +180,15 @@ pub struct Rehearse {
     /// How to show the result on stdout.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
-    /// Keep the event stream: one JSON object per line.
+    /// Keep the event stream: one JSON object per line, written as it happens. `-` is stdout; the result then goes to stderr.
     #[arg(long, value_name = "FILE")]
     pub events: Option<PathBuf>,
+    /// Also render the run into this file. The name's ending says how: .html, .svg, .json, .perfetto.json or .otlp.json.
+    #[arg(long, value_name = "FILE", value_parser = report_path)]
+    pub report: Option<PathBuf>,
     /// Run this shell command in the place of backfire's own client, with BACKFIRE_URI in its environment, and count what
     /// it does. Its output goes to stderr.
-    #[arg(long, value_name = "COMMAND")]
+    #[arg(long, value_name = "COMMAND", value_parser = shell_command)]
     pub app: Option<String>,
     /// With --app: count and stall the writes to this collection only (default: every collection).
     #[arg(long, value_name = "DB.COLLECTION", requires = "app", value_parser = namespace)]
@@ -167,6 +202,100 @@ pub struct Rehearse {
     /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+pub struct Simulate {
+    /// A built-in scenario.
+    #[arg(default_value = "store-inventory", conflicts_with_all = ["scenario_file", "dials"])]
+    pub scenario: String,
+    /// A scenario of your own.
+    #[arg(long, value_name = "FILE", conflicts_with = "dials")]
+    pub scenario_file: Option<PathBuf>,
+    /// Consumers of the group, each with a partition of its own unless the scenario says otherwise.
+    #[arg(long, value_name = "N")]
+    pub consumers: Option<u64>,
+    /// Records per partition.
+    #[arg(long, value_name = "N")]
+    pub records: Option<u64>,
+    /// Seed of everything random: the same seed gives the same bytes.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Set something of the scenario; may be repeated. `--dials` lists what there is.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = key_value)]
+    pub set: Vec<(String, String)>,
+    /// Simulate every value of a list (a,b,c) or range (LO..HI, LO..HI/STEP), and every combination where it is repeated.
+    #[arg(long, value_name = "NAME=VALUES", value_parser = key_value, conflicts_with_all = ["trace", "events", "threshold"])]
+    pub sweep: Vec<(String, String)>,
+    /// Search between two values for the place at which retries begin to outlive their stall.
+    #[arg(long, value_name = "NAME=LO..HI", value_parser = key_value, conflicts_with_all = ["trace", "events"])]
+    pub threshold: Option<(String, String)>,
+    /// Print one line per event, and then the result.
+    #[arg(long, conflicts_with = "format")]
+    pub trace: bool,
+    /// How to show the result on stdout.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Keep the event stream: one JSON object per line.
+    #[arg(long, value_name = "FILE")]
+    pub events: Option<PathBuf>,
+    /// Write a report of it; the ending of the name says what kind: .html, .svg, .json, .perfetto.json, .otlp.json.
+    #[arg(long, value_name = "FILE", value_parser = report_path, conflicts_with_all = ["sweep", "threshold"])]
+    pub report: Option<PathBuf>,
+    /// List what can be set and swept.
+    #[arg(long)]
+    pub dials: bool,
+    /// Show no progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Arguments of `report`.
+#[derive(Debug, Args)]
+pub struct Report {
+    /// The event stream, one JSON object per line, as --events keeps it; `-` is stdin.
+    #[arg(value_name = "EVENTS")]
+    pub events: PathBuf,
+    /// Write it here (default, and `-`: stdout).
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to make of it (default: what the ending of the output's name says, else html).
+    #[arg(long, value_enum)]
+    pub format: Option<ReportFormat>,
+    /// Show this prediction beside what was measured: the JSON of `rehearse --format json`, or of `check --format json`.
+    #[arg(long, value_name = "FILE")]
+    pub prediction: Option<PathBuf>,
+    /// Show these settings and findings as the cause: the JSON of `check --format json`.
+    #[arg(long, value_name = "FILE")]
+    pub findings: Option<PathBuf>,
+    /// Count the writes to this collection only (default: every collection).
+    #[arg(long, value_name = "DB.COLLECTION", value_parser = namespace)]
+    pub namespace: Option<String>,
+    /// How many writes the server lets into its engine at once; drawn beside the copies.
+    #[arg(long, value_name = "N")]
+    pub tickets: Option<u64>,
+    /// What to call the recording.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// Pass over lines that are no events, and say how many.
+    #[arg(long)]
+    pub skip_bad_lines: bool,
+}
+
+/// What to make of a recording.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ReportFormat {
+    /// A page that needs nothing else.
+    Html,
+    /// The chart alone.
+    Svg,
+    /// The numbers of the page.
+    Json,
+    /// A trace for https://ui.perfetto.dev.
+    Perfetto,
+    /// OpenTelemetry spans, as OTLP JSON.
+    Otlp,
 }
 
 /// Arguments of `serve`.
@@ -184,9 +313,10 @@ pub struct Serve {
     /// Allow an address that other machines can reach. There is no authentication.
     #[arg(long)]
     pub allow_remote: bool,
-    /// The host name that clients are told to connect to, where it is not the address itself.
-    #[arg(long, value_name = "HOST")]
-    pub advertise: Option<String>,
+    /// The host name that clients are told to connect to, where it is not the address itself; with a port, where it is not
+    /// the port itself.
+    #[arg(long, value_name = "HOST", value_parser = host)]
+    pub advertise: Option<Host>,
     /// The replica set's name.
     #[arg(long, value_name = "NAME", default_value = "rs0", conflicts_with = "standalone")]
     pub repl_set: String,
@@ -197,7 +327,7 @@ pub struct Serve {
     #[arg(long)]
     pub no_test_commands: bool,
     /// How many connections to take.
-    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = connections)]
     pub max_connections: usize,
 }
 
@@ -242,6 +372,27 @@ fn duration_ms(text: &str) -> Result<u64, String> {
         .zip(factor)
         .and_then(|(number, factor)| number.checked_mul(factor))
         .ok_or_else(|| "must be a whole number with a unit: 1500ms, 240s, 4m or 2h".to_owned())
+}
+
+fn shell_command(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() { Err("there is no command in it".to_owned()) } else { Ok(text.to_owned()) }
+}
+
+fn host(text: &str) -> Result<Host, String> {
+    text.parse::<Host>().map_err(|error| error.to_string())
+}
+
+fn connections(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be 1 or more: a server that takes none refuses everybody".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("must be a whole number, 1 or more".to_owned()),
+    }
+}
+
+fn report_path(text: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(text);
+    backfire_report::Format::of_path(&path).map(|_| path)
 }
 
 fn namespace(text: &str) -> Result<String, String> {

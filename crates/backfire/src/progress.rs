@@ -57,13 +57,8 @@ impl Progress {
         let (bar, printed_ms) = (self.bar.clone(), Arc::clone(&self.printed_ms));
         Some(Arc::new(move |event, ledger| {
             let counts = ledger.counts(0, 0);
-            let message = format!(
-                "{} executions, {} sends; now {} copies run, {} resends wait",
-                counts.executions,
-                counts.sends,
-                ledger.running_copies(),
-                ledger.waiting_resends()
-            );
+            let message =
+                message([counts.executions, counts.sends], [ledger.running_copies(), ledger.waiting_resends()]);
             match &bar {
                 Some(bar) => bar.set_message(message),
                 None => {
@@ -89,6 +84,41 @@ impl Progress {
     pub fn finish(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
+        }
+    }
+}
+
+/// How far it is: executions and sends so far, copies and resends now.
+fn message([executions, sends]: [u64; 2], [copies, resends]: [u64; 2]) -> String {
+    let (runs, waits) = (verb("run", copies), verb("wait", resends));
+    format!(
+        "{}, {}; now {} {runs}, {} {waits}",
+        number(executions, "execution", "executions"),
+        number(sends, "send", "sends"),
+        number(copies, "copy", "copies"),
+        number(resends, "resend", "resends"),
+    )
+}
+
+fn number(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
+fn verb(verb: &str, number: u64) -> String {
+    if number == 1 { format!("{verb}s") } else { verb.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_is_not_many() {
+        for (so_far, now, expected) in [
+            ([1, 1], [1, 1], "1 execution, 1 send; now 1 copy runs, 1 resend waits"),
+            ([4, 8], [4, 0], "4 executions, 8 sends; now 4 copies run, 0 resends wait"),
+        ] {
+            assert_eq!(message(so_far, now), expected);
         }
     }
 }

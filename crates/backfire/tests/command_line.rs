@@ -6,6 +6,7 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use backfire_model::scenario::BUILT_IN;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::Value;
@@ -55,6 +56,112 @@ fn a_difference_exits_with_1() {
 }
 
 #[test]
+fn how_a_program_ended_is_told() {
+    let app = |command: &str, more: &[&str]| {
+        let arguments = ["rehearse", "lost-reply", "--format", "json", "--app", command];
+        let (code, out, err) = run(&[&arguments[..], more].concat());
+        let value: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{command}: {out}{err}"));
+        (code, value["app"].clone(), value["timeline"].clone(), err)
+    };
+    let ended = |command: &str, end: &str, status: Option<i32>| serde_json::json!({ "command": command, "end": end, "status": status });
+    for (command, more, expected) in [
+        ("true", &[][..], ended("true", "exited", Some(0))),
+        ("exit 3", &[], ended("exit 3", "exited", Some(3))),
+        ("kill -9 $$", &[], ended("kill -9 $$", "signal", None)),
+        ("sleep 1000", &["--app-timeout", "1"], ended("sleep 1000", "timed_out", None)),
+    ] {
+        let (code, app, timeline, err) = app(command, more);
+        assert_eq!((code, app, timeline), (1, expected, Value::Array(Vec::new())), "{err}");
+        assert!(err.contains("no write arrived from") && err.contains("does it use BACKFIRE_URI?"), "{err}");
+    }
+    // A run of backfire's own client has no program.
+    let (_, out, _) = run(&["rehearse", "lost-reply", "--scale", "0.1", "--format", "json"]);
+    assert!(!out.contains("\"app\""), "{out}");
+}
+
+#[test]
+fn a_connection_string_of_production_loses_what_the_lab_server_has_not() {
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    let (_, text, _) = run(&["rehearse", "--print", "lost-reply"]);
+    let uri = "mongodb://user:secret@a,b/?tls=true&replicaSet=rsX&retryWrite=false&socketTimeoutMS=30000";
+    let lines: Vec<_> = text
+        .lines()
+        .map(|line| if line.starts_with("uri =") { format!("uri = \"{uri}\"") } else { line.to_owned() })
+        .collect();
+    let line = lines.iter().position(|line| line.starts_with("uri =")).expect("a uri") + 1;
+    fs::write(&file, lines.join("\n")).expect("written");
+    let file = file.to_str().expect("UTF-8");
+    let (code, _, err) = run(&["rehearse", "--scenario-file", file, "--scale", "0.1", "--quiet"]);
+    assert_eq!(code, 0, "{err}");
+    for part in [
+        &format!(
+            "warning: {file}: line {line}: client.uri: the option \"retryWrite\" is not known and is ignored; did you mean retryWrites?"
+        ),
+        "client.uri: the user and the password are left out",
+        "client.uri: tls is left out",
+        "client.uri: replicaSet is rs0",
+    ] {
+        assert!(err.contains(part), "no '{part}' in {err}");
+    }
+    assert!(!err.contains("secret"), "{err}");
+    // A program finds a connection string that it can use.
+    let (_, _, err) = run(&["rehearse", "--scenario-file", file, "--quiet", "--app", "echo \"<$BACKFIRE_URI>\""]);
+    let given = err.split('<').nth(1).and_then(|rest| rest.split('>').next()).expect("printed");
+    assert!(given.starts_with("mongodb://127.0.0.1:") && given.contains("replicaSet=rs0"), "{given}");
+    assert!(!given.contains("tls") && !given.contains('@'), "{given}");
+}
+
+#[test]
+fn keys_that_do_nothing_are_refused_with_their_line() {
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    let (_, text, _) = run(&["rehearse", "--print", "store-inventory"]);
+    fs::write(&file, text.replace("kind = \"engine\"", "kind = \"engine\"\ntimes = 3")).expect("written");
+    let (code, out, err) = run(&["rehearse", "--scenario-file", file.to_str().expect("UTF-8")]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(
+        err.contains("mine.toml: line ") && err.contains("stall.times does nothing with kind = \"engine\""),
+        "{err}"
+    );
+}
+
+#[test]
+fn lists_are_json_as_well() {
+    for (arguments, key) in
+        [(["rehearse", "--list", "--format", "json"], "name"), (["check", "--rules", "--format", "json"], "id")]
+    {
+        let (code, out, err) = run(&arguments);
+        let value: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"));
+        let all = value.as_array().expect("a list");
+        assert!(code == 0 && all.len() > 10 && all.iter().all(|row| row[key].is_string()), "{out}");
+    }
+}
+
+#[test]
+fn events_can_go_to_stdout_and_the_result_then_does_not() {
+    let (code, out, err) = run(&["rehearse", "lost-reply", "--scale", "0.1", "--quiet", "--events", "-"]);
+    assert_eq!(code, 0, "{err}");
+    assert!(out.lines().count() > 5 && out.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{out}");
+    assert!(!out.contains("backfire-control") && err.ends_with("as predicted\n"), "{out}{err}");
+}
+
+#[test]
+fn an_interrupted_rehearsal_keeps_its_events() {
+    let folder = folder();
+    let file = folder.path().join("events.jsonl");
+    let path = file.to_str().expect("UTF-8");
+    let arguments = ["rehearse", "store-inventory", "--quiet", "--events", path];
+    let mut child = backfire(&arguments).spawn().expect("it starts");
+    let kept = || fs::read_to_string(&file).unwrap_or_default();
+    until("a send", || kept().contains("\"event\":\"send\""));
+    kill(Pid::from_raw(child.id() as i32), Signal::SIGINT).expect("sent");
+    assert_eq!(child.wait().expect("it ends").code(), Some(2));
+    let kept = kept();
+    assert!(kept.lines().all(|line| serde_json::from_str::<Value>(line).is_ok()), "{kept}");
+}
+
+#[test]
 fn what_cannot_run_exits_with_2_and_says_why() {
     let folder = folder();
     let file = folder.path().join("mine.toml");
@@ -76,6 +183,12 @@ fn what_cannot_run_exits_with_2_and_says_why() {
             &["--bind 0.0.0.0 can be reached from other machines", "--allow-remote"],
         ),
         (&["serve", "--profile", "3.6"], &["'3.6'", "4.4, 7.0, 8.0"]),
+        (&["serve", "--max-connections", "0"], &["'0'", "must be 1 or more"]),
+        (&["serve", "--advertise", "lab:x"], &["'lab:x'"]),
+        (&["rehearse", "--app", " "], &["--app", "there is no command in it"]),
+        (&["rehearse", "--app", "no-such-command"], &["cannot run 'no-such-command'", "127", "no write arrived"]),
+        (&["rehearse", "--print", "retry-lab", "--format", "json"], &["--print", "--format"]),
+        (&["check", "--rules", "--format", "sarif"], &["--rules has the formats text and json"]),
         (&["serve", "--bind", "127.0.0.1", "--port", "1"], &["cannot listen on 127.0.0.1:1"]),
     ];
     for (arguments, parts) in cases {
@@ -94,7 +207,7 @@ fn what_cannot_run_exits_with_2_and_says_why() {
 #[test]
 fn what_is_printed_can_be_used() {
     let (code, list, _) = run(&["rehearse", "--list"]);
-    assert_eq!((code, list.lines().count()), (0, 13));
+    assert_eq!((code, list.lines().count()), (0, BUILT_IN.len()));
     for line in list.lines() {
         let name = line.split_whitespace().next().expect("a name");
         let (code, text, _) = run(&["rehearse", "--print", name]);
@@ -171,18 +284,42 @@ impl Drop for Server {
 
 /// `{ping: 1}` on `admin`, and whether a reply came.
 fn ping(address: &str) -> bool {
-    let body = bson::doc! { "ping": 1, "$db": "admin" }.to_vec().expect("encodes");
+    ask(address, bson::doc! { "ping": 1, "$db": "admin" }).is_some()
+}
+
+/// The reply to a command, as bytes.
+fn ask(address: &str, command: bson::Document) -> Option<Vec<u8>> {
+    let mut stream = send(address, command)?;
+    let mut header = [0; 16];
+    stream.read_exact(&mut header).ok()?;
+    let length = u32::from_le_bytes(header[..4].try_into().ok()?) as usize;
+    let mut reply = vec![0; length - header.len()];
+    stream.read_exact(&mut reply).ok()?;
+    Some(reply)
+}
+
+/// Waits until something is so.
+fn until(what: &str, is_so: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < PATIENCE, "{what} does not happen");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Sends a command on a connection of its own.
+fn send(address: &str, command: bson::Document) -> Option<TcpStream> {
+    let body = command.to_vec().expect("encodes");
     let mut message = Vec::new();
     for field in [(16 + 5 + body.len()) as i32, 1, 0, 2013, 0] {
         message.extend(field.to_le_bytes());
     }
     message.push(0);
     message.extend(body);
-    let Ok(mut stream) = TcpStream::connect(address) else { return false };
+    let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(PATIENCE)).expect("set");
     stream.write_all(&message).expect("written");
-    let mut reply = [0; 16];
-    stream.read_exact(&mut reply).is_ok()
+    Some(stream)
 }
 
 #[test]
@@ -199,6 +336,57 @@ fn serve_prints_its_connection_string_and_stops_when_told() {
     }
     let server = Server::start(&["--standalone", "--profile", "8.0"]);
     assert!(server.uri.ends_with('/'), "{}", server.uri);
+}
+
+#[test]
+fn a_second_signal_does_not_wait_for_what_cannot_be_interrupted() {
+    let mut child =
+        backfire(&["serve", "--port", "0"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut uri = String::new();
+    BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut uri).expect("a line");
+    let mut server = Server { child, uri: uri.trim_end().to_owned() };
+    let point = bson::doc! { "configureFailPoint": "stallInEngine", "mode": "alwaysOn", "$db": "admin" };
+    ask(server.address(), point).expect("a reply");
+    let insert = bson::doc! { "insert": "orders", "documents": [{ "a": 1 }], "$db": "test" };
+    let mut writing = send(server.address(), insert).expect("connected");
+    until("the write", || {
+        let running = ask(server.address(), bson::doc! { "currentOp": 1, "$db": "admin" }).expect("a reply");
+        running.windows(b"orders".len()).any(|window| window == b"orders")
+    });
+    let id = Pid::from_raw(server.child.id() as i32);
+    kill(id, Signal::SIGINT).expect("sent");
+    let mut said = String::new();
+    BufReader::new(server.child.stderr.as_mut().expect("piped")).read_line(&mut said).expect("a line");
+    assert!(said.starts_with("stopping: 1 operation does not look for interrupts (test.orders)"), "{said}");
+    assert!(said.contains("Another signal ends it at once"), "{said}");
+    let began = Instant::now();
+    assert_eq!(server.stop(Signal::SIGINT), Some(0));
+    assert!(began.elapsed() < Duration::from_secs(4), "it did not wait: {:?}", began.elapsed());
+    assert!(writing.read_exact(&mut [0; 16]).is_err(), "the connection is closed without a reply");
+}
+
+#[test]
+fn other_machines_are_told_where_the_server_is() {
+    for (arguments, address, warns) in [
+        (&["--bind", "0.0.0.0", "--allow-remote"][..], "127.0.0.1:", true),
+        (&["--bind", "0.0.0.0", "--allow-remote", "--advertise", "lab.example.com"], "lab.example.com:", false),
+        (&["--advertise", "lab.example.com:77"], "lab.example.com:77", false),
+    ] {
+        let mut child = backfire(&["serve", "--port", "0"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut uri = String::new();
+        BufReader::new(child.stdout.as_mut().expect("piped")).read_line(&mut uri).expect("a line");
+        assert!(uri.starts_with(&format!("mongodb://{address}")), "{uri}");
+        kill(Pid::from_raw(child.id() as i32), Signal::SIGTERM).expect("sent");
+        let mut said = String::new();
+        child.stderr.take().expect("piped").read_to_string(&mut said).expect("read");
+        assert!(child.wait().expect("it ends").success());
+        assert_eq!(said.contains("--advertise HOST"), warns, "{said}");
+    }
 }
 
 #[test]
@@ -221,4 +409,145 @@ fn a_program_is_given_what_it_needs_and_ended_with_all_it_started() {
     let seen = fs::read_to_string(file).expect("the program ran");
     assert!(seen.contains("socketTimeoutMS=500") && seen.contains("appName=retry-lab"), "{seen}");
     assert!(seen.trim_end().ends_with("test.retry_lab"), "{seen}");
+}
+
+#[test]
+fn a_run_becomes_a_report_at_once_or_later() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (page, events, kept) = (path("run.html"), path("run.jsonl"), path("run.json"));
+    let scenario = ["rehearse", "lost-reply", "--scale", "0.1", "--format", "json"];
+    let (code, json, err) = run(&[&scenario[..], &["--report", &page, "--events", &events]].concat());
+    assert_eq!(code, 0, "{err}");
+    fs::write(&kept, &json).expect("written");
+    let html = fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("One write was sent twice and executed once.") && html.contains("As predicted"), "{html}");
+    assert!(html.contains("socketTimeoutMS"), "the settings of the scenario");
+
+    let (code, out, err) = run(&["report", &events, "--prediction", &kept, "--format", "json"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    let (run_json, told): (Value, Value) =
+        (serde_json::from_str(&json).expect("JSON"), serde_json::from_str(&out).expect("JSON"));
+    for key in ["scenario", "scale", "predicted", "measured", "differences"] {
+        assert_eq!(told[key], run_json[key], "{key}");
+    }
+    for (name, begins) in [
+        ("a.svg", "<svg "),
+        ("a.perfetto.json", "{\"displayTimeUnit"),
+        ("a.otlp.json", "{\"resourceSpans"),
+        ("a.htm", "<!doctype html>"),
+    ] {
+        let target = path(name);
+        let (code, out, err) = run(&["report", &events, "-o", &target, "--name", "mine", "--tickets", "5"]);
+        assert_eq!((code, out.as_str(), err.as_str()), (0, "", ""));
+        let text = fs::read_to_string(&target).expect("a report");
+        assert!(text.starts_with(begins), "{name}: {}", &text[..text.len().min(100)]);
+    }
+    let input = fs::File::open(&events).expect("a stream");
+    let output = backfire(&["report", "-", "--format", "svg"]).stdin(input).output().expect("it starts");
+    assert!(output.status.success() && output.stdout.starts_with(b"<svg "));
+}
+
+#[test]
+fn a_report_that_cannot_be_made_says_why() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (good, bad, empty, other) = (path("good.jsonl"), path("bad.jsonl"), path("empty.jsonl"), path("other.json"));
+    let event = "{\"at_ms\":0,\"side\":\"client\",\"event\":\"execution_started\",\"execution\":1}\n";
+    fs::write(&good, event).expect("written");
+    fs::write(&bad, format!("{event}\n{event}{{\"at_ms\":0,\"side\":\"client\",\"event\":\"sleeps\"}}\n"))
+        .expect("written");
+    fs::write(&empty, "\n").expect("written");
+    fs::write(&other, "{\"files\": 3}").expect("written");
+    let nowhere = path("no/such/file.html");
+    let cases: &[(&[&str], &str)] = &[
+        (&["report", &bad], "bad.jsonl: line 4: column 44: unknown variant `sleeps`"),
+        (&["report", &empty], "empty.jsonl: there is no event in it"),
+        (&["report", &nowhere], "cannot read "),
+        (&["report", &good, "-o", &nowhere], "cannot write "),
+        (&["report", &good, "-o", "report.pdf"], "cannot tell the format of report.pdf"),
+        (
+            &["report", &good, "--prediction", &other],
+            "other.json: none of the keys 'predicted', 'predictions' is in it",
+        ),
+        (&["report", &good, "--findings", &bad], "bad.jsonl: "),
+        (&["rehearse", "--report", "x.pdf"], "cannot tell the format of x.pdf"),
+        (&["rehearse", "--report", &nowhere], "cannot write "),
+    ];
+    for (arguments, says) in cases {
+        let (code, out, err) = run(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments:?}: {err}");
+        assert!(err.contains(says), "{arguments:?} should say '{says}': {err}");
+    }
+    let (code, out, err) = run(&["report", &bad, "--skip-bad-lines", "--format", "json"]);
+    assert_eq!(code, 0, "{err}");
+    let told: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((&told["events"], &told["skipped_lines"]), (&Value::from(2), &Value::from(1)));
+    assert!(err.contains("1 line was no event; it is line 4"), "{err}");
+}
+
+#[test]
+fn a_simulation_prints_what_was_asked_for() {
+    let (code, out, _) = run(&["simulate"]);
+    assert_eq!(code, 0, "{out}");
+    assert!(out.contains("as predicted") && out.contains("copies 1 to 4 commit 2 documents each"), "{out}");
+    let (code, out, _) =
+        run(&["simulate", "--consumers", "3", "--records", "2", "--set", "stall-for=241s", "--format", "json"]);
+    let value: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(
+        (code, &value["outcome"]["records"], &value["outcome"]["overlapping_copies_max"]),
+        (0, &6.into(), &4.into())
+    );
+    assert_eq!((&value["complete"], &value["outlives_stall"]), (&true.into(), &false.into()));
+    let (code, out, _) = run(&["simulate", "--trace"]);
+    assert!(
+        code == 0 && out.starts_with("# seconds") && out.contains(" >> insert ") && out.contains("D after E4"),
+        "{out}"
+    );
+    let (code, out, _) = run(&["simulate", "--sweep", "socketTimeoutMS=5s,20s", "--sweep", "retryWrites=true,false"]);
+    assert_eq!((code, out.lines().filter(|line| line.contains('█')).count()), (0, 4), "{out}");
+    let (code, out, _) = run(&["simulate", "--dials"]);
+    assert!(code == 0 && out.contains("max.poll.interval.ms"), "{out}");
+}
+
+#[test]
+fn a_simulation_keeps_its_events_and_its_report() {
+    let folder = folder();
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (events, report) = (path("run.jsonl"), path("run.html"));
+    let (code, _, err) =
+        run(&["simulate", "--consumers", "2", "--set", "stall-for=100s", "--events", &events, "--report", &report]);
+    assert_eq!(code, 0, "{err}");
+    let events = fs::read_to_string(events).expect("kept");
+    let parsed: Vec<Value> = events.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(parsed.iter().any(|event| event["record"] == "1-0" && event["consumer"] == 2), "{events}");
+    assert!(fs::read_to_string(report).expect("written").contains("<html"));
+}
+
+#[test]
+fn what_cannot_be_simulated_says_why() {
+    for (arguments, expected) in [
+        (["simulate", "--set", "sockettimeout=5s"], "did you mean 'socketTimeoutMS'?"),
+        (["simulate", "--set", "tickets=2"], "a server has at least 5"),
+        (["simulate", "--consumers", "0"], "load.consumers is 0; it must be 1 or more"),
+        (["simulate", "--sweep", "consumers=5..1"], "the first must be the smaller"),
+        (["simulate", "--threshold", "backoff=none"], "a threshold is searched over a time or a number"),
+        (["simulate", "--set", "backoff=fixed(0)"], "it has no end"),
+        (["simulate", "client-gone", "--quiet"], "use 'backfire rehearse'"),
+    ] {
+        let (code, _, err) = run(&arguments);
+        assert!(code == 2 && err.contains(expected), "{arguments:?}: {err}");
+    }
+}
+
+#[test]
+fn a_listener_that_check_found_can_be_simulated() {
+    let fixture = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/boot34-maven-java-single");
+    let (code, scenario, err) = run(&["check", fixture, "--scenario"]);
+    assert_eq!(code, 0, "{err}");
+    let folder = folder();
+    let file = folder.path().join("mine.toml");
+    fs::write(&file, scenario).expect("written");
+    let (code, out, err) = run(&["simulate", "--scenario-file", file.to_str().expect("UTF-8")]);
+    assert!(code == 0 && out.contains("as predicted"), "{out}{err}");
 }

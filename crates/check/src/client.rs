@@ -30,7 +30,8 @@ impl UriText {
         Self { text: text.to_owned(), unknown: Vec::new(), source: Source::File(place), is_verbatim }
     }
 
-    fn resolved(resolved: Resolved, source: Source) -> Self {
+    /// From a property whose placeholders were looked at.
+    pub fn resolved(resolved: Resolved, source: Source) -> Self {
         let is_verbatim = source.place().is_some_and(|p| p.file().text.get(p.range()) == Some(resolved.text.as_str()));
         Self { text: resolved.text, unknown: resolved.unknown, source, is_verbatim }
     }

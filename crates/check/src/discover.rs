@@ -197,7 +197,11 @@ pub fn discover(paths: &[PathBuf], with_tests: bool) -> Result<Tree, NoSuchPath>
         }
     }
     let mut left_bytes = TOTAL_MAX_BYTES;
-    for (path, (kind, is_named)) in found {
+    let mut left_out = 0_usize;
+    // Sources last: they are the most, and configuration decides more.
+    let (sources, others): (Vec<_>, Vec<_>) =
+        found.into_iter().partition(|(_, (kind, _))| matches!(kind, Kind::Java | Kind::Kotlin));
+    for (path, (kind, is_named)) in others.into_iter().chain(sources) {
         match read(&path, kind, is_named, &mut left_bytes) {
             Ok(Some(file)) => {
                 if kind.is_build() {
@@ -206,9 +210,16 @@ pub fn discover(paths: &[PathBuf], with_tests: bool) -> Result<Tree, NoSuchPath>
                 tree.files.push(Found { kind, path, file });
             }
             Ok(None) => {}
-            Err(why) => tree.unread.push(Unread { path: shown(&path), why }),
+            Err(Unreadable::TooMuch) => left_out += 1,
+            Err(Unreadable::Because(why)) => tree.unread.push(Unread { path: shown(&path), why }),
         }
     }
+    if left_out > 0 {
+        let path = tree.roots.first().map_or_else(|| ".".to_owned(), |root| shown(root));
+        let why = format!("has more than {} MiB of text; {left_out} files are left out", TOTAL_MAX_BYTES >> 20);
+        tree.unread.push(Unread { path, why });
+    }
+    tree.files.sort_by(|one, other| one.path.cmp(&other.path));
     Ok(tree)
 }
 
@@ -241,33 +252,52 @@ fn walk(root: &Path, with_tests: bool, found: &mut BTreeMap<PathBuf, (Kind, bool
     }
 }
 
+/// Why a file is not read.
+enum Unreadable {
+    /// There is more text than is looked at.
+    TooMuch,
+    /// Something about this file.
+    Because(String),
+}
+
+impl From<String> for Unreadable {
+    fn from(why: String) -> Self {
+        Self::Because(why)
+    }
+}
+
 /// `None`: nothing is lost by leaving it out.
-fn read(path: &Path, kind: Kind, is_named: bool, left_bytes: &mut u64) -> Result<Option<Arc<SourceFile>>, String> {
+fn read(path: &Path, kind: Kind, is_named: bool, left_bytes: &mut u64) -> Result<Option<Arc<SourceFile>>, Unreadable> {
     let matters = is_named || kind.matters();
     let size = match fs::metadata(path) {
         Ok(metadata) => metadata.len(),
-        Err(error) => return Err(format!("cannot be read: {error}")),
+        Err(error) => return Err(format!("cannot be read: {error}").into()),
     };
     if size > FILE_MAX_BYTES {
         return match matters {
-            true => Err(format!("is {} MiB; files above {} MiB are not read", size >> 20, FILE_MAX_BYTES >> 20)),
+            true => Err(format!("is {} MiB; files above {} MiB are not read", size >> 20, FILE_MAX_BYTES >> 20).into()),
             false => Ok(None),
         };
     }
     if size > *left_bytes {
-        return Err(format!("is not read: more than {} MiB of text in all", TOTAL_MAX_BYTES >> 20));
+        return Err(Unreadable::TooMuch);
     }
     let bytes = fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
     *left_bytes = left_bytes.saturating_sub(bytes.len() as u64);
     match String::from_utf8(bytes) {
         Ok(text) => Ok(is_worth_keeping(kind, is_named, &text).then(|| SourceFile::new(shown(path), text))),
-        // `.properties` were Latin-1 until Java 9, and Spring Boot 2 and 3 still read them so.
-        Err(error) if matches!(kind, Kind::SpringProperties | Kind::GradleProperties | Kind::Properties) => {
+        // `.properties` were Latin-1 until Java 9, and Spring Boot 2 and 3 still read them so; old sources often are.
+        Err(error)
+            if matches!(
+                kind,
+                Kind::SpringProperties | Kind::GradleProperties | Kind::Properties | Kind::Java | Kind::Kotlin
+            ) =>
+        {
             let text: String = error.as_bytes().iter().map(|byte| char::from(*byte)).collect();
             Ok(is_worth_keeping(kind, is_named, &text).then(|| SourceFile::new(shown(path), text)))
         }
         Err(error) if matters => {
-            Err(format!("is not UTF-8: byte {} is not valid", error.utf8_error().valid_up_to() + 1))
+            Err(format!("is not UTF-8: byte {} is not valid", error.utf8_error().valid_up_to() + 1).into())
         }
         Err(_) => Ok(None),
     }

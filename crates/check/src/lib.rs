@@ -1,6 +1,6 @@
 //! `backfire check`: reads a service's settings, predicts what a stall makes of its writes, and says what to change.
 //!
-//! The way of a check: [`discover`] finds files; [`spring`], [`build`], [`connect`] and [`stated`] read them, each value with its
+//! The way of a check: [`discover`] finds files; [`spring`], [`build`], [`connect`], [`sources`] and [`stated`] read them, each value with its
 //! place; [`understand`] makes services of them; [`prediction`] says what they promise; [`rules`] says what is wrong;
 //! [`output`] shows it. Nothing here prints, asks a clock or the network, and no output holds a secret.
 
@@ -13,16 +13,22 @@ pub mod finding;
 pub mod format;
 pub mod ignores;
 pub mod kafka;
+pub mod listeners;
+pub mod modules;
 pub mod output;
 pub mod prediction;
 pub mod report;
 pub mod request;
 pub mod rules;
+pub mod scenario;
 pub mod service;
 pub mod setting;
+pub mod situations;
 pub mod source;
+pub mod sources;
 pub mod spring;
 pub mod stated;
+pub mod statements;
 pub mod understand;
 
 pub use finding::{Finding, Level};
@@ -110,6 +116,73 @@ pub fn check(request: &Request) -> Result<Report, Error> {
     Ok(report)
 }
 
+/// How many listeners one message names.
+const NAMES_MAX: usize = 6;
+
+/// What is said in the same words of the same place for several listeners is said once, of all of them: `a, b: ...`.
+fn merge(findings: &mut Vec<Finding>) {
+    let mut kept: Vec<(Finding, Vec<String>)> = Vec::new();
+    for finding in findings.drain(..) {
+        let name = |finding: &Finding| finding.message.split_once(": ").map(|(name, _)| name.to_owned());
+        let same = |known: &Finding| {
+            let text = |finding: &Finding| finding.message.split_once(": ").map(|(_, text)| text.to_owned());
+            known.rule == finding.rule
+                && known.place.is_some()
+                && known.place == finding.place
+                && known.about == finding.about
+                && text(known).is_some()
+                && text(known) == text(&finding)
+        };
+        match (kept.iter_mut().find(|(known, _)| same(known)), name(&finding)) {
+            (Some((_, names)), Some(name)) => names.push(name),
+            (_, name) => kept.push((finding, name.into_iter().collect())),
+        }
+    }
+    for (mut finding, names) in kept {
+        if names.len() > 1
+            && let Some((_, text)) = finding.message.split_once(": ")
+        {
+            let more = names.len().saturating_sub(NAMES_MAX);
+            let all = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
+            let all = if more > 0 { format!("{all} and {more} more") } else { all };
+            finding.message = format!("{all}: {text}");
+        }
+        findings.push(finding);
+    }
+}
+
+/// The scenario of each listener of what is asked: service, listener, and the scenario or why there is none.
+///
+/// # Errors
+/// As those of [`check`].
+pub fn scenarios(request: &Request) -> Result<Vec<ListenerScenario>, Error> {
+    let tree = discover::discover(&request.paths, request.with_tests)?;
+    let services = understand::services(&tree, request)?;
+    let of = |service: &service::Service| {
+        let one = |listener: &service::Listener| ListenerScenario {
+            service: service.name.clone(),
+            listener: listener.name.clone(),
+            prediction: prediction::predict(service, listener),
+            scenario: scenario::of_listener(service, listener),
+        };
+        service.listeners.iter().map(one).collect::<Vec<_>>()
+    };
+    Ok(services.iter().flat_map(of).collect())
+}
+
+/// What to rehearse or simulate for a listener.
+#[derive(Debug, Clone)]
+pub struct ListenerScenario {
+    /// Its service.
+    pub service: String,
+    /// Its name.
+    pub listener: String,
+    /// What is predicted for it.
+    pub prediction: Prediction,
+    /// What measures that, or why nothing does.
+    pub scenario: Result<backfire_model::scenario::Scenario, String>,
+}
+
 /// Masks, sorts, and leaves out what is ignored or known.
 fn finish(report: &mut Report, ignores: &Ignores, known: Option<&Baseline>) {
     for finding in &mut report.findings {
@@ -121,6 +194,7 @@ fn finish(report: &mut Report, ignores: &Ignores, known: Option<&Baseline>) {
     report
         .findings
         .retain(|finding| seen.insert((finding.rule, finding.message.clone(), format!("{:?}", finding.place))));
+    merge(&mut report.findings);
     report.findings.sort_by_key(|finding| {
         let place = finding.place.as_ref().map(|place| (place.path().to_owned(), place.line(), place.column()));
         (std::cmp::Reverse(finding.level), finding.rule, place)

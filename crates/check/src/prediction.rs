@@ -9,8 +9,9 @@ use backfire_model::back_off::no_random;
 use serde_json::{Value, json};
 
 use crate::build::Version;
-use crate::service::{Client, Layer, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
+use crate::service::{Client, Listener, ListenerKind, Op, Patience, Recoverer, Retries, Service, Write};
 use crate::setting::{counted, shown_ms};
+use crate::situations::{self, Situation};
 
 /// More waits than this are not added up.
 const WAITS_MAX: usize = 10_000;
@@ -119,7 +120,7 @@ impl Amount {
         }
     }
 
-    fn times(self, other: &Self) -> Self {
+    pub(crate) fn times(self, other: &Self) -> Self {
         self.with(other, u64::saturating_mul)
     }
 
@@ -212,6 +213,8 @@ pub struct Prediction {
     pub exact_budget: Budget,
     /// How many records per poll fit the exact rule; `None`: none, or it cannot be said.
     pub largest_poll_records: Option<u64>,
+    /// What becomes of a record in other situations than this stall.
+    pub situations: Vec<Situation>,
 }
 
 /// The waits between executions.
@@ -248,7 +251,7 @@ fn waits(service: &Service, listener: &Listener) -> Waits {
                 (Ok(fewest), Ok(most), Ok(series)) => Waits {
                     executions: match (fewest, most) {
                         (Some(fewest), Some(most)) => {
-                            Amount::range(fewest, most, "jitter makes a limit on time inexact (facts D2)")
+                            Amount::range(fewest, most, "jitter makes a limit on time inexact")
                         }
                         _ => Amount::unbounded("the back-off has no limit on retries"),
                     },
@@ -305,10 +308,21 @@ fn command_ms(client: &Client, sends: &Amount, write: Option<&Write>, stall_ms: 
     }
 }
 
-fn layers(layers: &[Layer]) -> (Amount, u64) {
+/// The write that decides: one whose failure gets to the error handler, and of those the one whose commands are sent most often.
+pub fn decisive<'a>(client: &Client, listener: &'a Listener) -> Option<&'a Write> {
+    listener.writes.iter().max_by_key(|write| {
+        let inner = layers(listener, Some(write)).0.most().unwrap_or(u64::MAX);
+        let sends = sends_of_command(client, Some(write)).most().unwrap_or(u64::MAX);
+        (write.is_reported(), inner.saturating_mul(sends))
+    })
+}
+
+/// Executions within one of the handler's, and the waits between them: of retries around the listener's work, and around the write.
+fn layers(listener: &Listener, write: Option<&Write>) -> (Amount, u64) {
+    let around_all = listener.layers.iter().filter(|_| write.is_none_or(Write::is_reported));
     let mut executions = Amount::Exact(1);
     let mut waits_ms = 0_u64;
-    for layer in layers {
+    for layer in around_all.chain(write.into_iter().flat_map(|write| &write.layers)) {
         let own = match layer.executions {
             Some(number) => Amount::Exact(number.max(1)),
             None => Amount::unknown(format!("the attempts of {} are not known", layer.name)),
@@ -341,13 +355,18 @@ fn polls_around_batch_waits(version: Option<&Version>) -> bool {
 pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     let client = &service.client;
     let stall_ms = service.stall_ms.as_ref().and_then(|setting| setting.value);
-    // The write that decides is the one whose commands are sent most often.
-    let decisive = listener.writes.iter().max_by_key(|write| sends_of_command(client, Some(write)).most());
+    let decisive = decisive(client, listener);
     let sends_per_command = sends_of_command(client, decisive);
     let command_ms = command_ms(client, &sends_per_command, decisive, stall_ms);
-    let (inner, inner_waits_ms) = layers(&listener.layers);
+    let (inner, inner_waits_ms) = layers(listener, decisive);
     let execution_ms = command_ms.clone().times(&inner).plus(&Amount::Exact(inner_waits_ms));
-    let waits = waits(service, listener);
+    let waits = match decisive {
+        // The error handler sees no failure of it.
+        Some(write) if !write.is_reported() => {
+            Waits { executions: Amount::Exact(1), waits_ms: Vec::new(), is_endless: false }
+        }
+        _ => waits(service, listener),
+    };
     let sums = Sums::new(&waits, &execution_ms);
     let exact_budget = exact_budget(service, listener, &execution_ms, &waits);
     let safe_budget = safe_budget(listener, &execution_ms, &waits, &sums);
@@ -362,6 +381,9 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
             _ => within(stall_ms, &waits, &commands, &inner, inner_waits_ms),
         };
         (executions, overlapping, stalled_sends) = (all, at_once, Some(sends));
+    } else if client.patience() == Patience::Forever && listener.is_asynchronous {
+        executions = Amount::Exact(1);
+        overlapping = executions.clone();
     } else if client.patience() == Patience::Forever {
         executions = Amount::unbounded(
             "the client waits for ever: one execution until max.poll.interval.ms has passed, then one more with each hand-over",
@@ -377,7 +399,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
     if hands_over && outlives && !executions.is_unbounded() {
         executions = Amount::unbounded(
             "the time between polls exceeds max.poll.interval.ms: the partition moves, the offset is not committed, and the \
-             record comes back (facts Y2)",
+             record comes back",
         );
         overlapping = executions.clone();
         stalled_sends = None;
@@ -388,13 +410,13 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         overlapping = Amount::range(
             1.min(most),
             most,
-            "one at a time where the stalled place checks for interrupts, all where it does not (facts Y4)",
+            "one at a time where the stalled place checks for interrupts, all where it does not",
         );
     }
     let sends = sends(client, listener, &executions, &sends_per_command, stalled_sends);
     let consumers = Amount::Exact(service.consumers.value.unwrap_or(1))
         .times(&Amount::Exact(listener.concurrency.value.unwrap_or(1).max(1)));
-    Prediction {
+    let mut prediction = Prediction {
         listener: listener.name.clone(),
         stall_ms,
         execution_ms,
@@ -408,17 +430,21 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         largest_poll_records: largest_poll_records(listener, &exact_budget),
         safe_budget,
         exact_budget,
-    }
+        situations: Vec::new(),
+    };
+    prediction.situations = situations::of_prediction(service, &prediction);
+    prediction
 }
 
 /// A client without a timeout waits until the stall ends; only a hand-over makes a second execution.
 fn waited_out(stall_ms: u64, listener: &Listener) -> [Amount; 3] {
     let hand_overs = match listener.max_poll_interval_ms.value {
-        Some(allowed_ms) if listener.kind != ListenerKind::Sink => stall_ms / allowed_ms.max(1),
+        Some(allowed_ms) if listener.kind != ListenerKind::Sink && !listener.is_asynchronous => {
+            stall_ms / allowed_ms.max(1)
+        }
         _ => 0,
     };
-    let why =
-        "one more with each max.poll.interval.ms that passes, where another consumer takes the partition (facts D6)";
+    let why = "one more with each max.poll.interval.ms that passes, where another consumer takes the partition";
     let executions = Amount::range(1, hand_overs.saturating_add(1), why);
     [executions.clone(), executions.clone(), executions]
 }
@@ -553,7 +579,7 @@ fn sends(
                     stalled.least().unwrap_or(0),
                     times.saturating_mul(most),
                     format!(
-                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers (facts F7)"
+                        "{all} commands in each execution: the fewest when the first stalls, the most when each stalls once and recovers"
                     ),
                 ),
                 _ => stalled,
@@ -561,7 +587,7 @@ fn sends(
         }
         None => match stalled.least() {
             Some(least) => {
-                Amount::unknown(format!("at least {least}; the number of commands of the bulk is not known"))
+                Amount::unknown(format!("at least {least}; how many commands one execution sends is not known"))
             }
             None => stalled,
         },
@@ -602,6 +628,13 @@ fn exact_budget(service: &Service, listener: &Listener, execution_ms: &Amount, w
     let wait = |name: &str, ms: u64| (name.to_owned(), Amount::Exact(ms));
     let mut terms = vec![("earlier records".to_owned(), earlier), ("one execution".to_owned(), execution)];
     let rule = match listener.kind {
+        ListenerKind::Single | ListenerKind::RetryTopic if listener.is_asynchronous => {
+            terms.clear();
+            if listener.kind == ListenerKind::Single && !listener.handler.pauses {
+                terms.push(wait("longest wait", longest_wait_ms));
+            }
+            "longest wait + dead letter: the listener gives back what is not done yet, and polls go on"
+        }
         ListenerKind::Single if listener.handler.pauses => {
             "(max.poll.records - 1) x normal time + one execution + dead letter; the container is paused for the wait"
         }
@@ -712,9 +745,12 @@ mod tests {
                 timeout_ms: None,
                 resends,
                 max_time_ms: None,
+                has_jitter: false,
                 resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,
+                stall_from_ms: 0,
+                stall_for_ms: None,
                 write_tickets: 128,
                 ticket_slice_ms: 500,
                 deadline_counts_fail_point: false,

@@ -3,7 +3,7 @@
 use crate::finding::{Finding, Level};
 use crate::prediction::Prediction;
 use crate::rules::{self, Context};
-use crate::service::{Recoverer, Retries, Service};
+use crate::service::{Id, Listener, ListenerKind, Recoverer, Retries, Service, Write};
 use crate::setting::{Setting, Source, counted};
 use crate::source::masked;
 
@@ -89,6 +89,15 @@ fn notes(service: &Service) -> Vec<String> {
             ));
         }
     }
+    if !service.silent.is_empty() {
+        let names: Vec<&str> = service.silent.iter().map(|listener| listener.name.as_str()).collect();
+        notes.push(format!("no write to MongoDB was found in {}: nothing is predicted for them", names.join(", ")));
+    }
+    for listener in service.listeners.iter().filter(|listener| !listener.is_assumed && listener.writes.is_empty()) {
+        if listener.kind != ListenerKind::Sink && listener.place.is_some() {
+            notes.push(format!("{}: no write to MongoDB was found in it; any is assumed", listener.name));
+        }
+    }
     for listener in service.listeners.iter().filter(|listener| listener.is_assumed) {
         notes.push(format!("{}: no listener was found; this is what the settings mean for one", listener.name));
     }
@@ -132,41 +141,85 @@ fn settings(service: &Service) -> Vec<SettingRow> {
     }
     rows.push(timeout);
     rows.push(row("retryWrites", &client.retry_writes, ToString::to_string));
-    let several = service.listeners.len() > 1;
-    for listener in &service.listeners {
-        let name = |name: &str| if several { format!("{}: {name}", listener.name) } else { name.to_owned() };
-        rows.push(row(name("listener"), &Setting::new(listener.kind, listener_source(listener)), |kind| {
-            format!("{} ({})", listener.name, kind.name())
-        }));
-        rows.push(row(name("retries"), &listener.handler.retries, shown_retries));
-        rows.push(row(name("after the retries"), &listener.handler.recoverer, |recoverer| {
-            match recoverer {
-                Recoverer::Log => "logged and dropped",
-                Recoverer::DeadLetter => "dead-letter topic",
-                Recoverer::Own => "a recoverer of the application",
-                Recoverer::Stop => "the task stops",
-            }
-            .to_owned()
-        }));
-        for layer in &listener.layers {
-            let value = layer
-                .executions
-                .map_or_else(|| "unknown".to_owned(), |number| counted(number, "execution", "executions"));
-            rows.push(SettingRow { name: name(&layer.name), value, source: layer.source.clone(), note: None });
-        }
-        for write in &listener.writes {
-            let source = write.place.clone().map_or_else(|| Source::unknown("nowhere"), Source::File);
-            rows.push(SettingRow { name: name("write"), value: write.op.name().to_owned(), source, note: None });
-        }
-        rows.push(row(name("max.poll.records"), &listener.max_poll_records, ToString::to_string));
-        rows.push(row(name("max.poll.interval.ms"), &listener.max_poll_interval_ms, ToString::to_string));
-        rows.push(row(name("concurrency"), &listener.concurrency, ToString::to_string));
-    }
+    rows.extend(of_listeners(service));
     rows.retain(|row| !row.value.is_empty());
     for row in &mut rows {
         row.value = masked(&row.value);
     }
     rows
+}
+
+/// What decides for each listener; what is the same for all of them once, without a listener's name before it.
+fn of_listeners(service: &Service) -> Vec<SettingRow> {
+    let each: Vec<Vec<SettingRow>> = service.listeners.iter().map(of_listener).collect();
+    let [first, others @ ..] = each.as_slice() else { return Vec::new() };
+    if others.is_empty() {
+        return first.clone();
+    }
+    let is_shared = |row: &SettingRow| {
+        let once = |rows: &[SettingRow]| rows.iter().filter(|other| other.name == row.name).count() == 1;
+        once(first) && others.iter().all(|rows| once(rows) && rows.contains(row))
+    };
+    let mut all: Vec<SettingRow> = first.iter().filter(|row| is_shared(row)).cloned().collect();
+    for (listener, rows) in service.listeners.iter().zip(&each) {
+        for row in rows.iter().filter(|row| !is_shared(row)) {
+            all.push(SettingRow { name: format!("{}: {}", listener.name, row.name), ..row.clone() });
+        }
+    }
+    all
+}
+
+fn of_listener(listener: &Listener) -> Vec<SettingRow> {
+    let mut rows = vec![row("listener", &Setting::new(listener.kind, listener_source(listener)), |kind| {
+        format!("{} ({})", listener.name, kind.name())
+    })];
+    rows.push(row("retries", &listener.handler.retries, shown_retries));
+    rows.push(row("after the retries", &listener.handler.recoverer, |recoverer| {
+        match recoverer {
+            Recoverer::Log => "logged and dropped",
+            Recoverer::DeadLetter => "dead-letter topic",
+            Recoverer::Own => "a recoverer of the application",
+            Recoverer::Stop => "it stops, and the record comes back with the next start",
+        }
+        .to_owned()
+    }));
+    for layer in listener.inner_layers() {
+        let value =
+            layer.executions.map_or_else(|| "unknown".to_owned(), |number| counted(number, "execution", "executions"));
+        rows.push(SettingRow { name: layer.name.clone(), value, source: layer.source.clone(), note: None });
+    }
+    for write in &listener.writes {
+        let source = write.place.clone().map_or_else(|| Source::unknown("nowhere"), Source::File);
+        let note = (write.path.len() > 1).then(|| format!("via {}", write.path.join(" > ")));
+        rows.push(SettingRow { name: "write".to_owned(), value: shown_write(write), source, note });
+    }
+    rows.push(row("max.poll.records", &listener.max_poll_records, ToString::to_string));
+    rows.push(row("max.poll.interval.ms", &listener.max_poll_interval_ms, ToString::to_string));
+    rows.push(row("concurrency", &listener.concurrency, ToString::to_string));
+    rows
+}
+
+/// A write as one reads it.
+fn shown_write(write: &Write) -> String {
+    let mut text = write.op.name().to_owned();
+    if !write.models.is_empty() {
+        let models: Vec<&str> = write.models.iter().take(6).map(|model| model.name()).collect();
+        let more = if write.models.len() > models.len() { ", ..." } else { "" };
+        text = format!("{text} of {}{more}", models.join(", "));
+    }
+    let parts = [
+        (write.id == Id::Generated, "a new _id each time"),
+        (write.repeats, "any number of times"),
+        (write.in_transaction, "in a transaction"),
+        (write.is_guarded == Some(true), "guarded"),
+        (!write.is_reported(), "its failure is not seen"),
+    ];
+    for (holds, what) in parts {
+        if holds {
+            text = format!("{text}, {what}");
+        }
+    }
+    text
 }
 
 fn listener_source(listener: &crate::service::Listener) -> Source {

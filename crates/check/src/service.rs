@@ -243,8 +243,35 @@ pub struct Write {
     pub in_transaction: bool,
     /// Whether Spring Data MongoDB makes it.
     pub by_spring_data: bool,
+    /// Whether it runs any number of times in one execution: in a loop over something else than the batch's records, or as a
+    /// bulk that loops over several kinds of writes.
+    pub repeats: bool,
+    /// The operator of its update that changes the document again in each run: `inc`, `push`.
+    pub counts: Option<String>,
+    /// What becomes of its failure.
+    pub failure: Failure,
+    /// Retries around it, within the listener, from the write outwards.
+    pub layers: Vec<Layer>,
+    /// The methods that lead to it, from the listener on.
+    pub path: Vec<String>,
     /// Where it stands.
     pub place: Option<Place>,
+}
+
+/// What becomes of a failed write on its way to the error handler.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Failure {
+    /// It gets there.
+    Reported,
+    /// It is caught and not thrown again: the record counts as done.
+    Swallowed(Option<Place>),
+    /// The write runs on another thread, or nobody waits for its result.
+    Detached {
+        /// What takes it there.
+        how: String,
+        /// Where.
+        place: Option<Place>,
+    },
 }
 
 impl Write {
@@ -260,8 +287,18 @@ impl Write {
             dropped_max_time: false,
             in_transaction: false,
             by_spring_data: false,
+            repeats: false,
+            counts: None,
+            failure: Failure::Reported,
+            layers: Vec::new(),
+            path: Vec::new(),
             place: None,
         }
+    }
+
+    /// Whether the error handler sees its failure.
+    pub fn is_reported(&self) -> bool {
+        self.failure == Failure::Reported
     }
 
     /// Whether the driver may resend its commands, `retryWrites` being on (facts/client.md A5, A6; B for the others).
@@ -280,6 +317,9 @@ impl Write {
 
     /// The number of commands that one execution sends when all goes well; `None`: not known.
     pub fn commands(&self) -> Option<u64> {
+        if self.repeats {
+            return None;
+        }
         if self.op != Op::Bulk {
             return Some(1);
         }
@@ -410,8 +450,28 @@ pub struct Listener {
     pub concurrency: Setting<u64>,
     /// How long a record takes when nothing is wrong; 0 where it is not stated.
     pub record_ms: Setting<u64>,
+    /// Whether it gives back a `Mono`, a future or the like: the consumer goes on polling meanwhile.
+    pub is_asynchronous: bool,
     /// Whether nothing but settings speaks for it.
     pub is_assumed: bool,
+}
+
+impl Listener {
+    /// Whether its error handler sees failures of its writes; writes that are not known are assumed to be seen.
+    pub fn is_reported(&self) -> bool {
+        self.writes.is_empty() || self.writes.iter().any(Write::is_reported)
+    }
+
+    /// The retries inside it, each once.
+    pub fn inner_layers(&self) -> Vec<&Layer> {
+        let mut found: Vec<&Layer> = Vec::new();
+        for layer in self.layers.iter().chain(self.writes.iter().flat_map(|write| &write.layers)) {
+            if !found.contains(&layer) {
+                found.push(layer);
+            }
+        }
+        found
+    }
 }
 
 /// A service.
@@ -433,8 +493,12 @@ pub struct Service {
     pub write_tickets: Setting<u64>,
     /// How long the server stands still; `None`: longer than all retries.
     pub stall_ms: Option<Setting<u64>>,
+    /// Listeners in whose code no write was found.
+    pub silent: Vec<Listener>,
     /// What could not be read.
     pub flaws: Vec<Flaw>,
+    /// Sources that could not be followed to the end.
+    pub not_followed: Vec<Flaw>,
     /// Lines that name a storage engine without retryable writes.
     pub unsuitable_engines: Vec<Place>,
     /// What connectors' files say.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, OnceLock};
 
 use backfire_model::connection_string::MASK;
 use regex::Regex;
@@ -14,8 +14,9 @@ pub struct SourceFile {
     pub path: String,
     /// The text, without a byte order mark.
     pub text: String,
-    line_starts: Vec<usize>,
-    secrets: Vec<Range<usize>>,
+    /// Worked out when first asked for: of most files nothing is shown.
+    line_starts: OnceLock<Vec<usize>>,
+    secrets: OnceLock<Vec<Range<usize>>>,
 }
 
 impl SourceFile {
@@ -25,32 +26,40 @@ impl SourceFile {
         if text.starts_with('\u{feff}') {
             text.remove(0);
         }
-        let line_starts = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-        let secrets = secret_ranges(&text);
-        Arc::new(Self { path: path.into(), text, line_starts, secrets })
+        Arc::new(Self { path: path.into(), text, line_starts: OnceLock::new(), secrets: OnceLock::new() })
+    }
+
+    fn line_starts(&self) -> &[usize] {
+        let find = || std::iter::once(0).chain(self.text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        self.line_starts.get_or_init(find)
+    }
+
+    fn secrets(&self) -> &[Range<usize>] {
+        self.secrets.get_or_init(|| secret_ranges(&self.text))
     }
 
     /// Line and column of a byte, both from 1; the column counts characters.
     pub fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let offset = floor_boundary(&self.text, offset);
-        let line = self.line_starts.partition_point(|start| *start <= offset).max(1);
-        let start = self.line_starts[line - 1];
+        let line_starts = self.line_starts();
+        let line = line_starts.partition_point(|start| *start <= offset).max(1);
+        let start = line_starts[line - 1];
         (line, self.text[start..offset].chars().count() + 1)
     }
 
     /// The bytes of a line, from 1, without its end.
     pub fn line_range(&self, line: usize) -> Range<usize> {
-        let Some(start) = line.checked_sub(1).and_then(|index| self.line_starts.get(index)).copied() else {
+        let Some(start) = line.checked_sub(1).and_then(|index| self.line_starts().get(index)).copied() else {
             return self.text.len()..self.text.len();
         };
-        let end = self.line_starts.get(line).map_or(self.text.len(), |next| next - 1);
+        let end = self.line_starts().get(line).map_or(self.text.len(), |next| next - 1);
         let text = self.text[start..end].trim_end_matches('\r');
         start..start + text.len()
     }
 
     /// How many lines there are.
     pub fn lines(&self) -> usize {
-        self.line_starts.len()
+        self.line_starts().len()
     }
 }
 
@@ -125,7 +134,7 @@ impl Place {
     pub fn shown_line(&self) -> ShownLine {
         let line = self.file.line_range(self.line());
         let marked = self.range.start.clamp(line.start, line.end)..self.range.end.clamp(line.start, line.end);
-        let secrets = self.file.secrets.iter().filter(|secret| secret.start < line.end && secret.end > line.start);
+        let secrets = self.file.secrets().iter().filter(|secret| secret.start < line.end && secret.end > line.start);
         let mut shown = String::new();
         let mut places = [0, 0];
         let mut done = line.start;

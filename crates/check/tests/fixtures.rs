@@ -31,9 +31,16 @@ fn rules(report: &Report) -> Vec<&'static str> {
 
 const FIXTURES: &[&str] = &[
     "boot27-gradle-java-batch",
+    "boot27-maven-java-legacy",
+    "boot34-gradle-java-failures",
     "boot34-maven-java-single",
+    "boot35-gradle-java-right",
     "boot35-gradle-kotlin-retry-topics",
+    "boot35-maven-java-mistakes",
+    "boot35-maven-kotlin-batch",
+    "boot41-gradle-java-jitter",
     "boot41-maven-kotlin-old-keys",
+    "boot41-maven-kotlin-retry-topics",
     "connect-sinks",
     "go-service",
     "multi-module",
@@ -49,6 +56,22 @@ fn golden_texts() {
         let report = run(name, |_| {});
         insta::assert_snapshot!(*name, text(&report));
     }
+}
+
+#[test]
+fn every_rule_is_broken_by_a_fixture() {
+    let mut found: Vec<&str> = FIXTURES.iter().flat_map(|name| rules(&run(name, |_| {}))).collect();
+    found.sort_unstable();
+    found.dedup();
+    let missing: Vec<&str> =
+        backfire_check::rules::RULES.iter().map(|rule| rule.id).filter(|id| !found.contains(id)).collect();
+    assert_eq!(missing, [""; 0]);
+}
+
+#[test]
+fn a_service_as_it_should_be_has_no_warning() {
+    let report = run("boot35-gradle-java-right", |request| request.fail_on = Some(Level::Warning));
+    assert!(!report.fails(), "{:?}", report.findings);
 }
 
 #[test]

@@ -259,3 +259,68 @@ fn a_timeout_that_is_longer_than_the_poll_interval_leaves_no_bound() {
     let report = stated(text);
     assert!(has(&report, "BF030") && first(&report).executions.is_unbounded());
 }
+
+/// R11, https://github.com/Automattic/mongoose/issues/7073 and others: which of the causes applies is in the code.
+#[test]
+fn r11_transactions_of_the_sources() {
+    let java = |around: &str| {
+        format!(
+            "class C {{ MongoTemplate t; @Bean MongoTransactionManager m(MongoDatabaseFactory f) {{ return new MongoTransactionManager(f); }}\n\
+             {around} @KafkaListener(topics = \"t\") public void on(String s) {{ t.insert(new D(s)); }} }} class D {{ @Id String id; D(String id) {{ this.id = id; }} }}"
+        )
+    };
+    let yaml = "spring.data.mongodb.uri: mongodb://h/?retryWrites=false&socketTimeoutMS=1000\n";
+    let of = |around: &str| {
+        run(&[
+            ("pom.xml", "<project/>"),
+            ("src/main/java/C.java", &java(around)),
+            ("src/main/resources/application.yml", yaml),
+        ])
+    };
+    assert!(says(&of("@Transactional"), "BF042", "needs a replica set"));
+    assert!(!has(&of(""), "BF042"));
+}
+
+/// R35, https://github.com/mongodb/docs-node/pull/643: the rule of thumb for a socket timeout, and what it does not do.
+#[test]
+fn r35_the_rule_of_thumb_is_on_the_page() {
+    let page = backfire_check::rules::explain(backfire_check::rules::find("BF001").unwrap());
+    assert!(page.contains("two to three times") && page.contains("the server goes on with the write"), "{page}");
+}
+
+/// R67, https://github.com/spring-projects/spring-kafka/pull/976: what an annotation sets is stronger than the configuration.
+#[test]
+fn r67_properties_of_an_annotation() {
+    let java = "class C { MongoTemplate t; @KafkaListener(topics = \"t\", properties = \"max.poll.interval.ms=120000\") void on(O o) { t.save(o); } }";
+    let report = run(&[
+        ("pom.xml", "<project/>"),
+        ("src/main/java/C.java", java),
+        ("src/main/resources/application.yml", "spring.kafka.properties.max.poll.interval.ms: 5000\n"),
+    ]);
+    assert_eq!(first(&report).exact_budget.allowed_ms, Some(120_000));
+}
+
+/// R82, https://github.com/openimsdk/open-im-server/issues/3799: a handler that logs a failed write and goes on loses it.
+#[test]
+fn r82_a_failure_that_is_only_logged() {
+    let java = |catch: &str| {
+        format!(
+            "class C {{ MongoTemplate t; @KafkaListener(topics = \"t\") void on(O o) {{ try {{ t.save(o); }} catch (DataAccessException e) {{ {catch} }} }} }}"
+        )
+    };
+    let of = |catch: &str| {
+        let yaml = "spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=1000\n";
+        run(&[
+            ("pom.xml", "<project/>"),
+            ("src/main/java/C.java", &java(catch)),
+            ("src/main/resources/application.yml", yaml),
+        ])
+    };
+    let lost = of("log.error(\"not stored\", e);");
+    assert!(says(&lost, "BF044", "a failed save ends here"));
+    // No retry follows, whatever the error handler says.
+    assert_eq!(first(&lost).executions, Amount::Exact(1));
+    let thrown = of("log.error(\"not stored\", e); throw e;");
+    assert!(!has(&thrown, "BF044"));
+    assert_eq!(first(&thrown).executions, Amount::Exact(10));
+}

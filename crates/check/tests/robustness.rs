@@ -146,6 +146,51 @@ proptest! {
 }
 
 #[test]
+fn broken_files_of_every_kind_are_findings_or_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    };
+    let listener = "class L { MongoTemplate t; @KafkaListener(topics = \"t\") void on(String s) { t.save(s); }";
+    write("pom.xml", b"<project><dependencies>");
+    write("src/main/resources/application.yml", b"spring: [");
+    write("src/main/resources/application-x.properties", b"spring.a=\\u12\n");
+    write("src/main/resources/application-y.yml", b"a: \xff");
+    // A class that does not end, an old encoding, and a class that is its own superclass.
+    write("src/main/java/L.java", listener.as_bytes());
+    write(
+        "src/main/java/Old.java",
+        b"class Old { /* gr\xfc\xdfe */ @KafkaListener(topics = \"o\") void on(String s) { } }",
+    );
+    write(
+        "src/main/java/Self.java",
+        b"class Self extends Self { @KafkaListener(topics = \"p\") void on(Self s) { on(s); } }",
+    );
+    write("src/main/kotlin/K.kt", b"class K { @KafkaListener(topics = [\"k\") fun on(s: String = ");
+    write("src/main/java/Zero.java", &[0; 3_000]);
+    let large = fs::File::create(folder.path().join("src/main/java/Large.java")).unwrap();
+    large.set_len(100 << 20).unwrap();
+    #[cfg(unix)]
+    std::os::unix::fs::symlink(folder.path(), folder.path().join("src/main/java/loop")).unwrap();
+    let report = check(&Request { paths: vec![folder.path().to_path_buf()], ..Request::default() }).unwrap();
+    let said = |name: &str| {
+        report.findings.iter().any(|finding| {
+            let place = finding.place.as_ref().map(|place| place.path().to_owned()).unwrap_or_default();
+            matches!(finding.rule, "BF038" | "BF047") && (place.ends_with(name) || finding.message.contains(name))
+        })
+    };
+    for name in
+        ["pom.xml", "application.yml", "application-x.properties", "application-y.yml", "L.java", "K.kt", "Large.java"]
+    {
+        assert!(said(name), "{name}: {:?}", report.findings);
+    }
+    assert!(!said("Old.java"), "{:?}", report.findings);
+    assert!(report.services[0].predictions.iter().any(|prediction| prediction.listener == "L.on"));
+}
+
+#[test]
 fn deep_nesting_and_cycles_end() {
     let folder = tempfile::tempdir().unwrap();
     let resources = folder.path().join("src/main/resources");
@@ -155,6 +200,13 @@ fn deep_nesting_and_cycles_end() {
     fs::write(resources.join("application.yml"), "{a: ".repeat(depth)).unwrap();
     fs::write(resources.join("application-b.yml"), "spring.config.import: file:c.yml\n").unwrap();
     fs::write(resources.join("c.yml"), "spring.config.import: [file:application-b.yml, file:c.yml]\n").unwrap();
+    fs::write(folder.path().join("A.java"), format!("class A {{ @KafkaListener void x(A a) {{ {}", "(".repeat(depth)))
+        .unwrap();
+    fs::write(
+        folder.path().join("B.kt"),
+        format!("class B {{ @KafkaListener fun x(a: A) = {}", "a.b { ".repeat(depth)),
+    )
+    .unwrap();
     fs::write(folder.path().join("sink.json"), format!("{{\"connector.class\": {}", "[".repeat(depth))).unwrap();
     fs::write(folder.path().join("build.gradle"), "(\"".repeat(depth)).unwrap();
     fs::write(folder.path().join("backfire.toml"), format!("a = {}", "[".repeat(depth))).unwrap();

@@ -174,6 +174,63 @@ fn a_rule_finds_what_it_is_about_and_leaves_alone_what_is_right() {
     }
 }
 
+/// A listener in Java whose body is `body`, with `beans` beside it.
+fn java(beans: &str, body: &str) -> Report {
+    let text = format!(
+        "class C {{ MongoTemplate template; MongoCollection<Document> collection; ExecutorService executor; {beans}\n\
+         @KafkaListener(topics = \"t\") void on(Order order) {{ {body} }} }}\n\
+         class Order {{ @Id String id; Order(String id) {{ this.id = id; }} }}"
+    );
+    let yaml = "spring.data.mongodb.uri: mongodb://h/?replicaSet=r&socketTimeoutMS=1000";
+    run(&[("pom.xml", "<project/>"), ("src/main/java/C.java", &text), ("src/main/resources/application.yml", yaml)])
+}
+
+#[test]
+fn rules_about_what_sources_show() {
+    let handler = "@Bean DefaultErrorHandler h() { return new DefaultErrorHandler(new FixedBackOff(1000, 2)); }";
+    let query = "Query.query(Criteria.where(\"_id\").is(order.id))";
+    let cases: Vec<(&str, Report, Report)> = vec![
+        ("BF007", java("", "template.save(order);"), java(handler, "template.save(order);")),
+        ("BF007", run(&[("pom.xml", "<project/>"), ("application.yml", "spring.kafka.a: 1")]), java(handler, "")),
+        (
+            "BF024",
+            java(
+                handler,
+                &format!("template.findAndModify({query}.maxTime(Duration.ofSeconds(1)), new Update(), Order.class);"),
+            ),
+            java(handler, &format!("template.findAndModify({query}, new Update(), Order.class);")),
+        ),
+        (
+            "BF028",
+            java(
+                handler,
+                &format!("template.bulkOps(BulkMode.ORDERED, Order.class).insert(order).remove({query}).execute();"),
+            ),
+            java(handler, "collection.bulkWrite(List.of(new InsertOneModel<>(d), new DeleteOneModel<>(f)));"),
+        ),
+        (
+            "BF044",
+            java(handler, "try { template.save(order); } catch (Exception e) { log.warn(e); }"),
+            java(handler, "try { template.save(order); } catch (Exception e) { log.warn(e); throw e; }"),
+        ),
+        (
+            "BF045",
+            java(handler, "executor.submit(() -> template.save(order));"),
+            java(handler, "executor.submit(() -> template.save(order)).get();"),
+        ),
+        (
+            "BF046",
+            java(handler, &format!("template.updateFirst({query}, new Update().push(\"a\", 1), Order.class);")),
+            java(handler, &format!("template.updateFirst({query}, new Update().addToSet(\"a\", 1), Order.class);")),
+        ),
+        ("BF047", java(handler, "template.save(order;"), java(handler, "template.save(order);")),
+    ];
+    for (rule, wrong, right) in &cases {
+        assert!(has(wrong, rule), "{rule} is not found: {:?}", wrong.findings);
+        assert!(!has(right, rule), "{rule} is found where all is right: {:?}", right.findings);
+    }
+}
+
 #[test]
 fn jitter_with_a_maximum_of_retries() {
     let pom = "<project><parent><groupId>org.springframework.boot</groupId><artifactId>spring-boot-starter-parent</artifactId><version>4.1.2</version></parent></project>";

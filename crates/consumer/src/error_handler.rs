@@ -6,6 +6,7 @@ use backfire_model::Execution;
 use backfire_model::back_off::{BackOffError, UnitRandom};
 use tokio::time::{Instant, sleep};
 
+use crate::bounds::Terminal;
 use crate::dead_letters::DeadLetters;
 use crate::failure::Failure;
 use crate::listener::{Event, Listener};
@@ -26,6 +27,13 @@ pub enum Outcome<T> {
     DeadLettered {
         /// The last execution.
         execution: Execution,
+    },
+    /// It was given up, could not be stored, and is in the terminal state of [`Recovery::then`](crate::Recovery).
+    Terminal {
+        /// The last execution.
+        execution: Execution,
+        /// What is to be done with it.
+        terminal: Terminal,
     },
 }
 
@@ -95,12 +103,15 @@ impl<R: UnitRandom> ErrorHandler<R> {
                             listener.on_event(record, Event::DeadLettered { execution, letter: &letter });
                         }
                         Err(reason) => {
-                            turn.failed();
+                            turn.failed(began.elapsed());
                             listener.on_event(record, Event::RecoveryFailed { execution, reason: &reason });
                             // The next execution follows at once; what could empty the list gets its turn first.
                             tokio::task::yield_now().await;
                         }
                     }
+                }
+                Turn::Terminal(turn) => {
+                    return Outcome::Terminal { execution: turn.execution(), terminal: turn.terminal() };
                 }
             }
         }

@@ -63,12 +63,25 @@ impl fmt::Display for Link {
 pub struct Failure {
     outer: Link,
     causes: Vec<Link>,
+    about_key: bool,
 }
 
 impl Failure {
     /// An exception without a cause.
     pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { outer: Link { class, message: message.into() }, causes: Vec::new() }
+        Self { outer: Link { class, message: message.into() }, causes: Vec::new(), about_key: false }
+    }
+
+    /// The same failure, of the record's key: it cannot be deserialized. Its dead letter has other headers then.
+    #[must_use]
+    pub fn about_key(mut self) -> Self {
+        self.about_key = true;
+        self
+    }
+
+    /// Whether it is one of the record's key.
+    pub fn is_about_key(&self) -> bool {
+        self.about_key
     }
 
     /// The same exception with another as its cause.
@@ -104,7 +117,8 @@ impl Failure {
             return self;
         }
         let class = ErrorClass::new(LISTENER_EXECUTION_FAILED).extends("org.springframework.kafka.KafkaException");
-        Self::new(class, "Listener failed").caused_by(self)
+        let about_key = self.about_key;
+        Self { about_key, ..Self::new(class, "Listener failed").caused_by(self) }
     }
 }
 

@@ -26,3 +26,15 @@ pub const KEY_EXCEPTION_FQCN: &str = "kafka_dlt-key-exception-fqcn";
 pub const KEY_EXCEPTION_MESSAGE: &str = "kafka_dlt-key-exception-message";
 /// Its stack trace.
 pub const KEY_EXCEPTION_STACKTRACE: &str = "kafka_dlt-key-exception-stacktrace";
+
+/// Which delivery of the record this is, from 1 on: 4 bytes, big-endian; where the settings ask for it.
+pub const DELIVERY_ATTEMPT: &str = "kafka_deliveryAttempt";
+/// How often the record was a dead letter, as text. Ours, not Spring Kafka's.
+pub const HOPS: &str = "backfire_dlt-hops";
+/// The identity of what the record wants written, `topic-partition-offset`; set by a replay. Ours.
+pub const IDEMPOTENCY_KEY: &str = "backfire_idempotency-key";
+
+/// Whether a header is one that makes a record a dead letter.
+pub fn is_of_dead_letter(name: &str) -> bool {
+    name.starts_with("kafka_dlt-") || [HOPS, IDEMPOTENCY_KEY, DELIVERY_ATTEMPT].contains(&name)
+}

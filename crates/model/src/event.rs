@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{ConnectionId, Execution, Lsid, OpId, RecordId, RequestId, TxnNumber};
+use crate::ids::{ConnectionId, ConsumerId, Execution, Lsid, OpId, RecordId, RequestId, TxnNumber};
 
 /// Something that happened, and when.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -14,6 +14,9 @@ pub struct Event {
     /// The record whose logical write it is about, where there are several and the recorder knows.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub record: Option<RecordId>,
+    /// The consumer of the group that did it, where there are several.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub consumer: Option<ConsumerId>,
     /// What happened.
     #[serde(flatten)]
     pub what: What,
@@ -98,6 +101,11 @@ pub enum ClientEvent {
         /// The driver's exception class and text.
         error: String,
     },
+    /// The back-off starts over, because the error is of another class than the one before.
+    BackOffRestarted {
+        /// The run that failed.
+        execution: Execution,
+    },
     /// The error handler waits before the next execution.
     BackOff {
         /// The run that failed.
@@ -110,8 +118,36 @@ pub enum ClientEvent {
         /// How many runs there were.
         execution: Execution,
     },
+    /// The record could not be made a dead letter.
+    RecoveryFailed {
+        /// How many runs there were.
+        execution: Execution,
+        /// Why.
+        error: String,
+    },
     /// The client closed its connections in the middle of its work.
     HungUp,
+    /// The consumer has these partitions from now on.
+    Assigned {
+        /// Which.
+        partitions: Vec<u32>,
+    },
+    /// The consumer gave these partitions up, with what it had done committed.
+    Revoked {
+        /// Which.
+        partitions: Vec<u32>,
+    },
+    /// The consumer lost these partitions: it was out of its group without knowing, because it had not polled for longer
+    /// than `max.poll.interval.ms`.
+    Lost {
+        /// Which.
+        partitions: Vec<u32>,
+    },
+    /// Offsets could not be committed, because the consumer is out of its group: what was done will be done again.
+    CommitFailed {
+        /// Of which partitions.
+        partitions: Vec<u32>,
+    },
 }
 
 /// Why a send failed.
@@ -307,6 +343,7 @@ mod tests {
         let event = Event {
             at_ms: 30_000,
             record: None,
+            consumer: None,
             what: What::Server(ServerEvent::Waiting { op: OpId(7), write, wait: Wait::Session }),
         };
         let json = serde_json::to_string(&event).unwrap();
@@ -324,6 +361,7 @@ mod tests {
         let event = Event {
             at_ms: 1,
             record: None,
+            consumer: None,
             what: What::Server(ServerEvent::Ended { op: OpId(7), write, outcome, client_there: false }),
         };
         let json = serde_json::to_string(&event).unwrap();

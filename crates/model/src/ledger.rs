@@ -314,7 +314,7 @@ mod tests {
     fn play(events: impl IntoIterator<Item = What>) -> Ledger {
         let mut ledger = Ledger::new(Some("db.c".into()));
         for (at, what) in events.into_iter().enumerate() {
-            ledger.record(&Event { at_ms: at as u64, record: None, what });
+            ledger.record(&Event { at_ms: at as u64, record: None, consumer: None, what });
         }
         ledger
     }

@@ -5,12 +5,16 @@
 pub mod back_off;
 pub mod connection_string;
 pub mod counts;
+pub mod dial;
 pub mod event;
 pub mod ids;
 pub mod ledger;
+pub mod load;
 pub mod predict;
 pub mod run;
 pub mod scenario;
+pub mod simulated;
+pub mod tally;
 
 pub use back_off::{BackOff, BackOffError, SpringVersion};
 pub use connection_string::ConnectionString;

@@ -1,14 +1,19 @@
 //! A scenario: client settings, application retry, workload and stall, as a TOML file.
 
+mod keys;
+mod spring;
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use toml::Table;
 
-use crate::back_off::{BackOff, SpringVersion, no_random};
-use crate::connection_string::ConnectionString;
+use crate::back_off::{BackOff, BackOffError, SpringVersion, no_random};
+use crate::connection_string::{ConnectionString, Problem};
 use crate::ids::Namespace;
+use crate::load::{Kafka, Load};
 use crate::predict::{Effect, Plan, Stall};
+use keys::Source;
 
 /// The built-in scenarios: name and file.
 pub const BUILT_IN: &[(&str, &str)] = &[
@@ -25,10 +30,15 @@ pub const BUILT_IN: &[(&str, &str)] = &[
     ("times-one", include_str!("../scenarios/times-one.toml")),
     ("lost-reply", include_str!("../scenarios/lost-reply.toml")),
     ("late-copy", include_str!("../scenarios/late-copy.toml")),
+    ("poll-interval", include_str!("../scenarios/poll-interval.toml")),
+    ("retry-storm", include_str!("../scenarios/retry-storm.toml")),
 ];
 
 /// More executions than this are not run: they are as good as unbounded.
 const EXECUTIONS_MAX: usize = 10_000;
+
+/// Text in a document that stands for the record, as `partition-offset`.
+pub const RECORD_PLACEHOLDER: &str = "$record";
 
 /// Text in a document that stands for the number of the execution.
 pub const EXECUTION_PLACEHOLDER: &str = "$execution";
@@ -53,9 +63,36 @@ pub struct Scenario {
     pub workload: Workload,
     /// What keeps the server from finishing.
     pub stall: Stall,
+    /// When it does.
+    #[serde(default, skip_serializing_if = "Window::is_default")]
+    pub window: Window,
     /// Server settings.
     #[serde(default)]
     pub server: Server,
+    /// The Kafka consumers, for a simulation.
+    #[serde(default, skip_serializing_if = "Kafka::is_default")]
+    pub kafka: Kafka,
+    /// How much there is to do, for a simulation.
+    #[serde(default, skip_serializing_if = "Load::is_default")]
+    pub load: Load,
+}
+
+/// When the stall begins and how long it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    /// When it begins.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_ms: u64,
+    /// How long it lasts; without it, until the application has finished.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+impl Window {
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 fn default_profile() -> String {
@@ -84,6 +121,9 @@ pub struct Retry {
     /// Kafka does so from 2.9 on.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub reset_on_exception_change: bool,
+    /// The version of Spring Framework whose back-off it is; `jitter_ms` came with 7.0.
+    #[serde(default, with = "spring", skip_serializing_if = "spring::is_default")]
+    pub spring_framework: SpringVersion,
 }
 
 fn yes() -> bool {
@@ -92,7 +132,11 @@ fn yes() -> bool {
 
 impl Default for Retry {
     fn default() -> Self {
-        Self { back_off: BackOff::default(), reset_on_exception_change: true }
+        Self {
+            back_off: BackOff::default(),
+            reset_on_exception_change: true,
+            spring_framework: SpringVersion::default(),
+        }
     }
 }
 
@@ -130,7 +174,7 @@ impl Operation {
     }
 }
 
-/// What is written. In documents, the text `$execution` stands for the number of the execution.
+/// What is written. In documents, the text `$execution` stands for the number of the execution, `$record` for the record.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Workload {
@@ -196,18 +240,35 @@ pub struct ScenarioError {
     pub line: Option<String>,
     /// What is wrong, with the offending value, and what is allowed.
     pub message: String,
+    /// The key it is about, such as `client.uri`.
+    key: Option<&'static str>,
 }
 
 impl ScenarioError {
     fn new(message: impl Into<String>) -> Self {
-        Self { at: None, line: None, message: message.into() }
+        Self { at: None, line: None, message: message.into(), key: None }
+    }
+
+    /// About a key, whose place in the file can be looked up.
+    fn about(key: &'static str, message: impl Into<String>) -> Self {
+        Self { key: Some(key), ..Self::new(message) }
+    }
+
+    /// The same with its place in the file.
+    fn located(self, source: &Source<'_>, text: &str) -> Self {
+        match self.key.and_then(|key| source.offset(key)) {
+            Some(offset) if self.at.is_none() => Self { key: self.key, ..Self::at(text, offset, self.message) },
+            _ => self,
+        }
     }
 
     fn at(text: &str, offset: usize, message: String) -> Self {
         let before = &text[..offset.min(text.len())];
         let line = before.matches('\n').count();
         let column = before.len() - before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self { at: Some((line + 1, column + 1)), line: text.lines().nth(line).map(str::to_owned), message }
+        // A connection string may have a password in it.
+        let shown = text.lines().nth(line).filter(|line| !line.contains("://")).map(str::to_owned);
+        Self { at: Some((line + 1, column + 1)), line: shown, message, key: None }
     }
 }
 
@@ -250,8 +311,12 @@ impl Scenario {
     ///
     /// # Errors
     /// With line and column: for TOML that is none, an unknown key (with the nearest known one), a value of the wrong
-    /// type or out of range, settings that contradict each other.
+    /// type or out of range, settings that contradict each other, a key that would do nothing.
     pub fn parse(text: &str) -> Result<Self, ScenarioError> {
+        let source = Source::new(text);
+        if let Some(source) = &source {
+            source.check()?;
+        }
         let scenario: Self = toml::from_str(text).map_err(|error| {
             let message = with_nearest(error.message());
             match error.span() {
@@ -259,18 +324,36 @@ impl Scenario {
                 None => ScenarioError::new(message),
             }
         })?;
-        scenario.check()?;
+        scenario.check().map_err(|error| match &source {
+            Some(source) => error.located(source, text),
+            None => error,
+        })?;
         Ok(scenario)
     }
 
-    fn check(&self) -> Result<(), ScenarioError> {
-        let fail = |message: String| Err(ScenarioError::new(message));
+    /// What is ignored in the connection string, or does not mean what was meant; with its place in `text`, the file that
+    /// the scenario was read from.
+    pub fn warnings(&self, text: &str) -> Vec<String> {
+        let Ok(uri) = self.connection_string() else { return Vec::new() };
+        let no_effect = uri.notes().filter(|note| note.problem == Problem::NoEffect);
+        let place = Source::new(text).and_then(|source| source.offset("client.uri"));
+        let line = place.map(|offset| format!("line {}: ", text[..offset].matches('\n').count() + 1));
+        let line = line.unwrap_or_default();
+        uri.warnings().chain(no_effect).map(|diagnostic| format!("{line}client.uri: {diagnostic}")).collect()
+    }
+
+    /// Whether it can be run: values in range, and settings that do not contradict each other.
+    ///
+    /// # Errors
+    /// The first setting that is wrong, and what is allowed.
+    pub fn check(&self) -> Result<(), ScenarioError> {
+        let fail = |key: &'static str, message: String| Err(ScenarioError::about(key, message));
         let workload = &self.workload;
         if Namespace::parse(&workload.namespace).is_none() {
-            return fail(format!(
-                "workload.namespace '{}' is not of the form 'database.collection'",
-                workload.namespace
-            ));
+            return fail(
+                "workload.namespace",
+                format!("workload.namespace '{}' is not of the form 'database.collection'", workload.namespace),
+            );
         }
         self.connection_string()?;
         let operation = workload.operation;
@@ -278,27 +361,35 @@ impl Scenario {
         let inserts = match operation {
             Operation::InsertOne => {
                 if workload.document.is_none() {
-                    return fail("workload.operation \"insert-one\" needs workload.document".to_owned());
+                    return fail(
+                        "workload.operation",
+                        "workload.operation \"insert-one\" needs workload.document".to_owned(),
+                    );
                 }
                 workload.document.iter().collect::<Vec<_>>()
             }
             Operation::InsertMany | Operation::BulkInsert => {
                 if workload.documents.is_empty() {
-                    return fail(format!("workload.operation {name} needs workload.documents"));
+                    return fail("workload.operation", format!("workload.operation {name} needs workload.documents"));
                 }
                 workload.documents.iter().collect()
             }
             Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => {
                 if workload.filter.is_none() || workload.update.is_none() {
-                    return fail(format!("workload.operation {name} needs workload.filter and workload.update"));
+                    return fail(
+                        "workload.operation",
+                        format!("workload.operation {name} needs workload.filter and workload.update"),
+                    );
                 }
                 if operation == Operation::UpdateMany && workload.upsert {
                     return fail(
+                        "workload.upsert",
                         "workload.upsert goes with \"update-one\" and \"find-one-and-update\" only".to_owned(),
                     );
                 }
                 if workload.upsert && !workload.filter.as_ref().is_some_and(|filter| filter.contains_key("_id")) {
                     return fail(
+                        "workload.filter",
                         "an upsert needs an _id in workload.filter: without one, copies may insert several documents"
                             .to_owned(),
                     );
@@ -308,6 +399,7 @@ impl Scenario {
         };
         if inserts.iter().any(|document| document.contains_key("_id")) {
             return fail(
+                "workload",
                 "an inserted document must not have an _id of its own: a second copy would fail with E11000; use \
                  \"update-one\" with upsert = true for a document that is to be written once"
                     .to_owned(),
@@ -315,14 +407,42 @@ impl Scenario {
         }
         if self.workload.hang_up_after_ms.is_some() && self.stall != Stall::Engine {
             return fail(
+                "workload.hang_up_after_ms",
                 "workload.hang_up_after_ms needs stall.kind = \"engine\": the write must be under way".to_owned(),
             );
         }
         if self.workload.held_reads > 0 && self.workload.hang_up_after_ms.is_none() {
-            return fail("workload.held_reads needs workload.hang_up_after_ms: nothing else ends them".to_owned());
+            return fail(
+                "workload.held_reads",
+                "workload.held_reads needs workload.hang_up_after_ms: nothing else ends them".to_owned(),
+            );
         }
+        if self.window != Window::default() && !self.stall.is_lifted() {
+            return fail("window", "window goes with a stall that is lifted: engine, interruptible, tickets, lock, sessions, slow, step-down".to_owned());
+        }
+        if self.window.for_ms == Some(0) {
+            return fail(
+                "window.for_ms",
+                "window.for_ms is 0; for no stall at all set stall.kind = \"none\"".to_owned(),
+            );
+        }
+        if let Stall::FailCommand { times: 0, .. } | Stall::LostReply { times: 0 } | Stall::Reset { times: 0 } =
+            self.stall
+        {
+            return fail(
+                "stall.times",
+                "stall.times is 0; it must be 1 or more (a fail point with times: 0 still meets one command); for no stall \
+                 at all set stall.kind = \"none\""
+                    .to_owned(),
+            );
+        }
+        self.kafka.check().map_err(|message| ScenarioError::about("kafka", message))?;
+        self.load.check().map_err(|message| ScenarioError::about("load", message))?;
         if self.server.write_tickets < 5 {
-            return fail(format!("server.write_tickets is {}; a server has at least 5", self.server.write_tickets));
+            return fail(
+                "server.write_tickets",
+                format!("server.write_tickets is {}; a server has at least 5", self.server.write_tickets),
+            );
         }
         self.waits_ms(1.0)?;
         Ok(())
@@ -343,7 +463,8 @@ impl Scenario {
     /// # Errors
     /// When the connection string is not one.
     pub fn connection_string(&self) -> Result<ConnectionString, ScenarioError> {
-        ConnectionString::parse(&self.client.uri).map_err(|error| ScenarioError::new(format!("client.uri: {error}")))
+        ConnectionString::parse(&self.client.uri)
+            .map_err(|error| ScenarioError::about("client.uri", format!("client.uri: {error}")))
     }
 
     /// The namespace.
@@ -352,15 +473,22 @@ impl Scenario {
         Namespace::parse(&self.workload.namespace).unwrap_or_else(|| Namespace::new("test", "backfire"))
     }
 
-    /// The waits between executions.
+    /// The waits between executions; with jitter, the shortest.
     ///
     /// # Errors
     /// When the back-off is not valid or never ends.
     pub fn waits_ms(&self, scale: f64) -> Result<Vec<u64>, ScenarioError> {
-        let bad = |what: String| ScenarioError::new(format!("retry.back_off: {what}"));
+        let bad = |what: String| ScenarioError::about("retry.back_off", format!("retry.back_off: {what}"));
         let back_off = self.retry.back_off.scaled(scale);
-        let series =
-            back_off.series(SpringVersion::V6_1, no_random as fn() -> f64).map_err(|error| bad(error.to_string()))?;
+        let series = back_off.series(self.retry.spring_framework, no_random as fn() -> f64);
+        let series = series.map_err(|error| match error {
+            // Leaving the limit out, as the error itself advises, gives a series without an end.
+            BackOffError::Negative { field, value, .. } => bad(format!("{field} is {value}; it must be 0 or more")),
+            BackOffError::NotInVersion { version, since, field } => bad(format!(
+                "{field} came with Spring Framework {since}, and this is {version}; set retry.spring_framework = \"{since}\""
+            )),
+            other => bad(other.to_string()),
+        })?;
         let waits: Vec<u64> = series.take(EXECUTIONS_MAX).collect();
         if waits.len() == EXECUTIONS_MAX {
             return Err(bad(format!(
@@ -389,13 +517,19 @@ impl Scenario {
             resends: uri.retry_writes() && workload.operation.is_retryable(),
             max_time_ms: self.client.max_time_ms.map(|ms| scaled(ms, scale)),
             waits_ms: self.waits_ms(scale)?,
+            has_jitter: self.retry.back_off.has_jitter(),
             resets_on_exception_change: self.retry.reset_on_exception_change,
             stall: match self.stall {
                 Stall::FailCommand { hold_ms, times } => Stall::FailCommand { hold_ms: scaled(hold_ms, scale), times },
+                Stall::Slow { takes_ms, distribution } => {
+                    Stall::Slow { takes_ms: scaled(takes_ms, scale), distribution }
+                }
                 other => other,
             },
+            stall_from_ms: scaled(self.window.from_ms, scale),
+            stall_for_ms: self.window.for_ms.map(|ms| scaled(ms, scale)),
             write_tickets: self.server.write_tickets,
-            ticket_slice_ms: scaled(TICKET_SLICE_MS, scale),
+            ticket_slice_ms: scaled(TICKET_SLICE_MS, scale).min(TICKET_SLICE_MAX_MS),
             deadline_counts_fail_point,
             hang_up_after_ms: workload.hang_up_after_ms.map(|ms| scaled(ms, scale)),
             held_reads: workload.held_reads,
@@ -408,13 +542,16 @@ impl Scenario {
 /// How long a wait for a ticket sleeps between two interrupt checks (facts/server.md 7.1).
 pub const TICKET_SLICE_MS: u64 = 500;
 
+/// The lab server sleeps no longer than this between two, however slow everything is made.
+pub const TICKET_SLICE_MAX_MS: u64 = 60_000;
+
 /// A time multiplied by the scale; never 0, because 0 often means "no limit".
 pub fn scaled(time_ms: u64, scale: f64) -> u64 {
     if time_ms == 0 { 0 } else { ((time_ms as f64 * scale).round() as u64).max(1) }
 }
 
 /// The nearest of `known` to `name`, if one is near.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     const NEAR: f64 = 0.75;
     known
         .map(|known| (strsim::jaro_winkler(name, known), known))
@@ -456,6 +593,9 @@ mod tests {
             ("times-one", [1, 2, 1, 1, 1, 0, 1]),
             ("lost-reply", [1, 2, 1, 1, 1, 0, 1]),
             ("late-copy", [2, 3, 1, 2, 2, 0, 1]),
+            ("poll-interval", [4, 8, 4, 4, 4, 4, 4]),
+            // One write alone is over before the stall begins.
+            ("retry-storm", [1, 1, 0, 1, 1, 0, 1]),
         ];
         assert_eq!(BUILT_IN.iter().map(|row| row.0).collect::<Vec<_>>(), promised.map(|row| row.0));
         for (name, counts) in promised {
@@ -498,5 +638,80 @@ mod tests {
     fn an_endless_back_off_is_refused() {
         let text = BUILT_IN[0].1.replacen(", max_retries = 3", "", 1);
         assert!(Scenario::parse(&text).unwrap_err().to_string().contains("it has no end"));
+        // What is advised is not refused as well.
+        let text = BUILT_IN[0].1.replacen("max_retries = 3", "max_retries = -1", 1);
+        let error = Scenario::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("retry.back_off: max_retries is -1; it must be 0 or more\n"), "{error}");
+    }
+
+    #[test]
+    fn errors_about_a_key_have_its_place_and_no_password_is_shown() {
+        let good = BUILT_IN[0].1;
+        let line = |key: &str| good.lines().position(|line| line.starts_with(key)).unwrap() + 1;
+        let tickets = format!("{good}\n[server]\nwrite_tickets = 1\n");
+        let tickets_line = tickets.lines().count();
+        for (text, expected) in [
+            (good.replacen("test.retry_lab", "retry_lab", 1), format!("line {}, column 1: ", line("namespace ="))),
+            (
+                good.replacen("times = 8", "times = 0", 1),
+                format!("line {}, column 1: stall.times is 0; ", line("times =")),
+            ),
+            (tickets, format!("line {tickets_line}, column 1: server.write_tickets is 1")),
+            (
+                good.replacen("mongodb://", "mongodb://me:secret@a:x,", 1),
+                format!("line {}, column 1: client.uri: ", line("uri =")),
+            ),
+            (good.replacen("\"mongodb://", "mongodb://me:secret@", 1), format!("line {}, column ", line("uri ="))),
+        ] {
+            let error = Scenario::parse(&text).unwrap_err().to_string();
+            assert!(error.starts_with(&expected) && !error.contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_connection_string_loses_is_said() {
+        let good = BUILT_IN[0].1;
+        let line = good.lines().position(|line| line.starts_with("uri =")).unwrap() + 1;
+        let warnings = |from: &str, to: &str| {
+            let text = good.replacen(from, to, 1);
+            assert_ne!(text, good);
+            Scenario::parse(&text).unwrap().warnings(&text)
+        };
+        let cases = [
+            (
+                "retryWrites=true",
+                "retryWrite=false",
+                "the option \"retryWrite\" is not known and is ignored; did you mean retryWrites?",
+            ),
+            ("retryWrites=true", "retryWrites=flase", "retryWrites=\"flase\" "),
+            ("socketTimeoutMS=5000", "socketTimoutMS=5000", "did you mean socketTimeoutMS?"),
+            ("socketTimeoutMS=5000", "socketTimeoutMS=30s", "socketTimeoutMS=\"30s\" "),
+            (
+                "socketTimeoutMS=5000",
+                "socketTimeoutMS=5000&timeoutMS=9000",
+                "socketTimeoutMS has no effect, because timeoutMS is set",
+            ),
+        ];
+        for (from, to, expected) in cases {
+            let found = warnings(from, to);
+            assert!(found.len() == 1 && found[0].starts_with(&format!("line {line}: client.uri: ")), "{found:?}");
+            assert!(found[0].contains(expected), "{found:?}");
+        }
+        for (_, text) in BUILT_IN {
+            assert_eq!(Scenario::parse(text).unwrap().warnings(text), [""; 0]);
+        }
+    }
+
+    #[test]
+    fn jitter_needs_a_version_that_has_it_and_has_no_prediction() {
+        let jitter = "kind = \"exponential-max-retries\", initial_interval_ms = 1000, jitter_ms = 100, max_retries = 3";
+        let text = BUILT_IN[0].1.replacen("kind = \"fixed\", interval_ms = 0, max_retries = 3", jitter, 1);
+        let error = Scenario::parse(&text).unwrap_err().to_string();
+        assert!(error.contains("set retry.spring_framework = \"7.0\""), "{error}");
+        let text = text.replacen("[retry]", "[retry]\nspring_framework = \"7.1\"", 1);
+        let scenario = Scenario::parse(&text).unwrap();
+        assert_eq!(Scenario::parse(&toml::to_string(&scenario).unwrap()), Ok(scenario.clone()));
+        let error = predict(&scenario.plan(1.0, false).unwrap()).unwrap_err().to_string();
+        assert!(error.contains("jitter"), "{error}");
     }
 }

@@ -1,6 +1,7 @@
 //! A rehearsal with somebody else's program in the place of the client.
 
 use std::process::Stdio;
+use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_model::run::Run;
@@ -30,6 +31,9 @@ pub enum AppEnd {
     /// It was ended because its time was over.
     TimedOut,
 }
+
+/// What a shell ends with when it could not run a command.
+const SHELL_REFUSALS: [(i32, &str); 2] = [(126, "it cannot be executed"), (127, "there is no such command")];
 
 /// The process group of a program: the shell and everything it started. Killed when dropped.
 struct Group(Option<Pid>);
@@ -63,8 +67,10 @@ pub async fn rehearse_app(
     if let Some(namespace) = &app.namespace {
         scenario.workload.namespace.clone_from(namespace);
     }
-    let stage = Stage::set(&scenario, options, app.namespace.clone(), app.namespace.is_some()).await?;
+    let stage = Stage::start(&scenario, options, app.namespace.clone(), app.namespace.is_some()).await?;
+    stage.set_up().await?;
     stage.recorder.begin();
+    let playing = tokio::spawn(Arc::clone(&stage.stalling).play());
     let failed = |error| RehearsalError::App(app.command.clone(), error);
     let mut child = Command::new("sh")
         .arg("-c")
@@ -91,6 +97,12 @@ pub async fn rehearse_app(
     };
     // What the command left running in the background would go on writing.
     drop(group);
+    playing.abort();
+    if let (AppEnd::Exited(Some(status)), 0) = (end, stage.recorder.with_ledger(|ledger| ledger.counts(0, 0).sends))
+        && let Some((_, why)) = SHELL_REFUSALS.iter().find(|(refusal, _)| *refusal == status)
+    {
+        return Err(RehearsalError::AppNotRun(app.command.clone(), status, why));
+    }
     let waiting_resends = stage.recorder.with_ledger(backfire_model::ledger::Ledger::waiting_resends);
     let run = stage.finish(options.scale, waiting_resends).await?;
     Ok((run, end))

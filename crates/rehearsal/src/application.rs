@@ -11,10 +11,14 @@ use backfire_driver::{BulkWriteModel, Client, Collection, DriverError};
 use backfire_model::back_off::no_random;
 use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::scenario::{Operation, Scenario};
-use backfire_model::{BackOff, Execution};
+use backfire_model::{BackOff, Execution, RecordId};
 
+use crate::client_events::Sink;
 use crate::documents::document;
 use crate::recorder::Recorder;
+
+/// The one record of a rehearsal.
+pub const THE_RECORD: RecordId = RecordId { partition: 0, offset: 0 };
 
 /// What one execution does, ready to run.
 #[derive(Clone)]
@@ -32,15 +36,16 @@ impl Write {
         Self { scenario, collection, max_time }
     }
 
-    /// Runs it once.
+    /// Runs it once, for `record`.
     ///
     /// # Errors
     /// The driver's.
-    pub async fn execute(&self, execution: Execution) -> Result<(), DriverError> {
+    pub async fn execute(&self, record: RecordId, execution: Execution) -> Result<(), DriverError> {
         let workload = &self.scenario.workload;
-        let one =
-            |table: &Option<toml::Table>| table.as_ref().map(|table| document(table, execution)).unwrap_or_default();
-        let all = || workload.documents.iter().map(|table| document(table, execution)).collect::<Vec<_>>();
+        let one = |table: &Option<toml::Table>| {
+            table.as_ref().map(|table| document(table, record, execution)).unwrap_or_default()
+        };
+        let all = || workload.documents.iter().map(|table| document(table, record, execution)).collect::<Vec<_>>();
         macro_rules! run {
             ($action:expr) => {{
                 let mut action = $action;
@@ -71,6 +76,23 @@ impl Write {
     }
 }
 
+/// Tells a recorder what the one client does.
+pub(crate) struct OneWrite {
+    pub(crate) recorder: Arc<Recorder>,
+    /// The execution that runs, or 0.
+    pub(crate) current: Arc<AtomicU32>,
+}
+
+impl Sink for OneWrite {
+    fn execution(&self) -> Option<Execution> {
+        Some(self.current.load(Ordering::Acquire)).filter(|number| *number > 0).map(Execution)
+    }
+
+    fn client(&self, event: ClientEvent) {
+        self.recorder.record(What::Client(event));
+    }
+}
+
 /// Runs the write until it succeeds or its record is a dead letter.
 pub async fn run(
     write: Write,
@@ -79,11 +101,12 @@ pub async fn run(
     current: Arc<AtomicU32>,
 ) -> Result<(), String> {
     let reset_on_exception_change = write.scenario.retry.reset_on_exception_change;
-    let settings = RetrySettings { back_off, reset_on_exception_change, ..RetrySettings::default() };
+    let spring = write.scenario.retry.spring_framework;
+    let settings = RetrySettings { back_off, spring, reset_on_exception_change, ..RetrySettings::default() };
     let dead_letters = DeadLetters::new(Destination::default(), 1);
     let random: fn() -> f64 = no_random;
     let mut handler = ErrorHandler::new(settings, dead_letters, random).map_err(|error| error.to_string())?;
-    let record = Record { topic: "rehearsal".to_owned(), ..Record::default() };
+    let record = Record { topic: "rehearsal".into(), ..Record::default() };
     let mut listener = {
         let current = Arc::clone(&current);
         let mut running = Execution(0);
@@ -95,11 +118,14 @@ pub async fn run(
             if let Some(event) = client_event(&event, running) {
                 recorder.record(What::Client(event));
             }
+            if let HandlerEvent::Failed { execution, back_off_restarted: true, .. } = event {
+                recorder.record(What::Client(ClientEvent::BackOffRestarted { execution }));
+            }
         }
     };
     let work = |execution| {
         let write = write.clone();
-        async move { write.execute(execution).await.map_err(|error| failure(&error)) }
+        async move { write.execute(THE_RECORD, execution).await.map_err(|error| failure(&error)) }
     };
     handler.run(&record, work, &mut listener).await;
     Ok(())
@@ -119,7 +145,7 @@ fn client_event(event: &HandlerEvent<'_>, running: Execution) -> Option<ClientEv
 }
 
 /// The driver's error as the error handler sees it: by the class that the Java driver would throw.
-fn failure(error: &DriverError) -> Failure {
+pub(crate) fn failure(error: &DriverError) -> Failure {
     let outer = Failure::new(ErrorClass::new(error.java_class()), error.to_string());
     match error.cause() {
         Some(cause) => outer.caused_by(Failure::new(ErrorClass::new(cause.java_class()), cause.to_string())),

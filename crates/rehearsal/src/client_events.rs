@@ -1,39 +1,41 @@
 //! Turns what the driver reports into the product's events.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use backfire_driver::events::CommandEvent;
 use backfire_driver::{DriverError, ErrorKind, Event as DriverEvent, Listener};
-use backfire_model::event::{ClientEvent, Observer, SendError, What, WriteId};
+use backfire_model::event::{ClientEvent, SendError, WriteId};
 use backfire_model::{Execution, RequestId};
 use parking_lot::Mutex;
-
-use crate::recorder::Recorder;
 
 /// Commands that write documents.
 const WRITES: [&str; 4] = ["insert", "update", "delete", "findAndModify"];
 /// The label of an error after which the driver may send again.
 const RETRYABLE: &str = "RetryableWriteError";
 
+/// Where a client's events go.
+pub trait Sink: Send + Sync + 'static {
+    /// The execution that runs in the task that asks.
+    fn execution(&self) -> Option<Execution>;
+    /// Something happened now, in that task.
+    fn client(&self, event: ClientEvent);
+}
+
 /// Listens to a client.
-pub struct ClientEvents {
-    recorder: Arc<Recorder>,
-    /// The execution that runs, or 0.
-    execution: Arc<AtomicU32>,
+pub struct ClientEvents<S> {
+    sink: S,
     /// Sends without an answer yet.
     open: Mutex<HashMap<RequestId, WriteId>>,
 }
 
-impl ClientEvents {
-    /// Records into `recorder`; `execution` is the number of the execution that runs.
-    pub fn new(recorder: Arc<Recorder>, execution: Arc<AtomicU32>) -> Self {
-        Self { recorder, execution, open: Mutex::default() }
+impl<S: Sink> ClientEvents<S> {
+    /// Tells `sink`.
+    pub fn new(sink: S) -> Self {
+        Self { sink, open: Mutex::default() }
     }
 
     fn execution(&self) -> Option<Execution> {
-        Some(self.execution.load(Ordering::Acquire)).filter(|number| *number > 0).map(Execution)
+        self.sink.execution()
     }
 
     fn command(&self, event: &CommandEvent) {
@@ -42,7 +44,7 @@ impl ClientEvents {
                 let write = WriteId { lsid: started.lsid, txn_number: started.txn_number };
                 self.open.lock().insert(started.request_id, write);
                 let collection = started.command.collection().unwrap_or("$cmd");
-                self.record(ClientEvent::Send {
+                self.sink.client(ClientEvent::Send {
                     execution: self.execution(),
                     write,
                     request_id: started.request_id,
@@ -53,7 +55,7 @@ impl ClientEvents {
             }
             CommandEvent::Succeeded(succeeded) => {
                 if let Some(write) = self.open.lock().remove(&succeeded.request_id) {
-                    self.record(ClientEvent::Reply {
+                    self.sink.client(ClientEvent::Reply {
                         execution: self.execution(),
                         write,
                         request_id: succeeded.request_id,
@@ -63,7 +65,7 @@ impl ClientEvents {
             CommandEvent::Failed(failed) => {
                 if let Some(write) = self.open.lock().remove(&failed.request_id) {
                     let error = send_error(&failed.error);
-                    self.record(ClientEvent::SendFailed {
+                    self.sink.client(ClientEvent::SendFailed {
                         execution: self.execution(),
                         write,
                         request_id: failed.request_id,
@@ -74,13 +76,9 @@ impl ClientEvents {
             CommandEvent::Started(_) => {}
         }
     }
-
-    fn record(&self, event: ClientEvent) {
-        self.recorder.record(What::Client(event));
-    }
 }
 
-impl Listener for ClientEvents {
+impl<S: Sink> Listener for ClientEvents<S> {
     fn event(&self, event: &DriverEvent) {
         if let DriverEvent::Command(event) = event {
             self.command(event);

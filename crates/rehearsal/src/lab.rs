@@ -15,6 +15,13 @@ use crate::rehearse::Transport;
 /// How much a pipe in memory holds.
 const PIPE_BYTES: usize = 256 * 1024;
 
+/// What a connection string loses, beside its hosts, when it is used for a lab server: one sentence each.
+pub fn changes(uri: &ConnectionString) -> Vec<String> {
+    let set_name = ServerConfig::new("", 0).set_name;
+    let moved = "localhost".parse::<Host>().and_then(|host| uri.moved_to(&host, set_name.as_deref()));
+    moved.map(|moved| moved.changes).unwrap_or_default()
+}
+
 /// A running lab server.
 pub struct Lab {
     server: Server,
@@ -76,13 +83,13 @@ impl Lab {
         }
     }
 
-    /// The connection string with its hosts replaced by this server.
+    /// The connection string for this server, without what the server does not have; [`changes`] says what that is.
     ///
     /// # Errors
     /// When the result is no valid connection string.
     pub fn uri(&self, uri: &ConnectionString) -> Result<ConnectionString, backfire_model::connection_string::Error> {
         let host: Host = self.address.to_string().parse()?;
-        uri.with_hosts(&[host])
+        Ok(uri.moved_to(&host, self.server.shared().topology.set_name())?.uri)
     }
 
     /// A client of this server.

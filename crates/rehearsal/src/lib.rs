@@ -10,6 +10,9 @@ pub mod documents;
 pub mod lab;
 pub mod recorder;
 pub mod rehearse;
+pub mod simulate;
+mod stall;
 
 pub use app::{AppOptions, rehearse_app};
 pub use rehearse::{Options, RehearsalError, Transport, rehearse};
+pub use simulate::{SimulateOptions, simulate};

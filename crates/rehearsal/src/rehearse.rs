@@ -15,11 +15,12 @@ use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
-use crate::application::{self, Write};
+use crate::application::{self, OneWrite, THE_RECORD, Write};
 use crate::client_events::ClientEvents;
 use crate::documents::document;
 use crate::lab::Lab;
 use crate::recorder::{Recorder, Watcher};
+use crate::stall::Stalling;
 
 /// How clients reach the lab server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,6 +64,9 @@ pub enum RehearsalError {
     /// The connection string cannot be used.
     #[error("{0}")]
     Uri(#[from] backfire_model::connection_string::Error),
+    /// The scenario's write is one that the server refuses, stall or not.
+    #[error("the write fails even without a stall: {0}")]
+    Write(DriverError),
     /// Setting up or counting failed.
     #[error("the lab server refused a set-up command: {0}")]
     Driver(#[from] DriverError),
@@ -75,6 +79,12 @@ pub enum RehearsalError {
     /// The program under test could not be started.
     #[error("cannot run '{0}': {1}")]
     App(String, std::io::Error),
+    /// The shell could not run the program under test.
+    #[error("cannot run '{0}': the shell ended with status {1} ({2}), and no write arrived")]
+    AppNotRun(String, i32, &'static str),
+    /// It has something that a simulation has not.
+    #[error("{0}; use 'backfire rehearse'")]
+    NotSimulated(&'static str),
     /// The recording has a limit.
     #[error("{0} events did not fit into the recording; a scenario of this size cannot be rehearsed")]
     TooManyEvents(u64),
@@ -84,12 +94,13 @@ pub enum RehearsalError {
 const END_PATIENCE_S: u64 = 60;
 
 /// A connection string for the client that sets up and counts: nothing but the server.
-const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
+pub(crate) const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
 
 /// A scenario on its way.
 pub(crate) struct Stage {
     pub(crate) scenario: Arc<Scenario>,
     pub(crate) plan: Plan,
+    pub(crate) stalling: Arc<Stalling>,
     pub(crate) lab: Lab,
     pub(crate) control: Client,
     pub(crate) recorder: Arc<Recorder>,
@@ -98,8 +109,8 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Starts the server and sets it up as the scenario wants it. `counted`: the collection whose writes count.
-    pub(crate) async fn set(
+    /// Starts the server. `counted`: the collection whose writes count.
+    pub(crate) async fn start(
         scenario: &Scenario,
         options: &Options,
         counted: Option<String>,
@@ -120,76 +131,50 @@ impl Stage {
         let uri = lab.uri(&scaled_uri(scenario, &plan)?)?;
         let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
         let namespace = scenario.namespace();
-        let stage = Self { scenario: Arc::new(scenario.clone()), plan, lab, control, recorder, uri, namespace };
-        stage.set_up(by_name).await?;
-        Ok(stage)
+        let stalling = Stalling::new(&plan, &namespace, uri.app_name(), by_name, None, &control, lab.server());
+        Ok(Self { scenario: Arc::new(scenario.clone()), plan, stalling, lab, control, recorder, uri, namespace })
     }
 
     async fn admin(&self, command: Document) -> Result<Document, DriverError> {
         self.control.database("admin").run_command(command).await
     }
 
-    async fn set_up(&self, by_name: bool) -> Result<(), DriverError> {
+    /// Runs the write once while nothing stalls, and takes back what it wrote: one that the server refuses anyway shows
+    /// nothing about stalls.
+    async fn try_write(&self) -> Result<(), RehearsalError> {
+        self.seed().await?;
+        let write = Write::new(Arc::clone(&self.scenario), &self.control, None);
+        write.execute(THE_RECORD, Execution(1)).await.map_err(RehearsalError::Write)?;
+        self.control.database(&self.namespace.db).run_command(doc! { "drop": &self.namespace.coll }).await?;
+        Ok(())
+    }
+
+    /// The documents that are there before.
+    async fn seed(&self) -> Result<(), DriverError> {
         let collection = self.control.database(&self.namespace.db).collection(&self.namespace.coll);
-        let seed: Vec<_> = self.scenario.workload.seed.iter().map(|table| document(table, Execution(0))).collect();
+        let seed: Vec<_> =
+            self.scenario.workload.seed.iter().map(|table| document(table, THE_RECORD, Execution(0))).collect();
         if seed.is_empty() {
             // The collection exists before the first write, so that every write meets the same locks.
             self.control.database(&self.namespace.db).create_collection(&self.namespace.coll).await?;
         } else {
             collection.insert_many(seed).await?;
         }
-        self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": self.plan.write_tickets as i64 })
-            .await?;
-        self.admin(doc! { "setParameter": 1, "labTicketWaitSliceMillis": self.plan.ticket_slice_ms as i64 }).await?;
-        for command in self.arming(by_name) {
-            self.admin(command).await?;
-        }
         Ok(())
     }
 
-    /// The commands that arm the stall; `by_name` restricts it to the scenario's own collection and client.
-    fn arming(&self, by_name: bool) -> Vec<Document> {
-        let app_name = self.uri.app_name().filter(|_| by_name).map(str::to_owned);
-        let mut own = Document::new();
-        if by_name {
-            own.insert("namespace", self.namespace.to_string());
-        }
-        if let Some(app_name) = &app_name {
-            own.insert("appName", app_name);
-        }
-        let mut commands = match self.plan.stall {
-            Stall::None => Vec::new(),
-            Stall::FailCommand { hold_ms, times } => {
-                let mut data = own;
-                data.insert(
-                    "failCommands",
-                    ["insert", "update", "delete", "findAndModify"].map(bson::Bson::from).to_vec(),
-                );
-                data.insert("blockConnection", true);
-                data.insert("blockTimeMS", hold_ms as i64);
-                let mode = doc! { "times": times.min(i32::MAX as u64) as i64 };
-                vec![doc! { "configureFailPoint": "failCommand", "mode": mode, "data": data }]
-            }
-            Stall::Engine => vec![doc! { "configureFailPoint": "stallInEngine", "mode": "alwaysOn", "data": own }],
-            Stall::Interruptible => {
-                vec![doc! { "configureFailPoint": "stallInterruptible", "mode": "alwaysOn", "data": own }]
-            }
-            Stall::LostReply { times } => {
-                let mode = doc! { "times": times.min(i32::MAX as u64) as i64 };
-                vec![doc! { "configureFailPoint": "onPrimaryTransactionalWrite", "mode": mode }]
-            }
-        };
-        if self.plan.held_reads > 0 {
-            commands.push(doc! { "configureFailPoint": "waitInFindBeforeMakingBatch", "mode": "alwaysOn" });
-        }
-        commands
+    /// Everything as the scenario wants it, the stall included.
+    pub(crate) async fn set_up(&self) -> Result<(), DriverError> {
+        self.seed().await?;
+        self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": self.plan.write_tickets as i64 })
+            .await?;
+        self.admin(doc! { "setParameter": 1, "labTicketWaitSliceMillis": self.plan.ticket_slice_ms as i64 }).await?;
+        self.stalling.set_up().await
     }
 
     /// Lifts the stall, waits until every write has ended, counts the documents and compares.
     pub(crate) async fn finish(self, scale: f64, waiting_resends: u64) -> Result<Run, RehearsalError> {
-        for point in ["stallInEngine", "stallInterruptible", "waitInFindBeforeMakingBatch"] {
-            self.admin(doc! { "configureFailPoint": point, "mode": "off" }).await?;
-        }
+        self.stalling.lift().await?;
         let held_ms = match self.plan.stall {
             Stall::FailCommand { hold_ms, .. } => hold_ms,
             _ => 0,
@@ -224,7 +209,7 @@ impl Stage {
 }
 
 /// The scenario's connection string with its times multiplied by the scale.
-fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
+pub(crate) fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, RehearsalError> {
     let mut uri = scenario.connection_string()?;
     if let Some(ms) = plan.socket_timeout_ms {
         uri = uri.with_option("socketTimeoutMS", &ms.to_string())?;
@@ -241,14 +226,18 @@ fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionString, Rehe
 /// When it could not be run; a run that differs from its prediction is no error.
 pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, RehearsalError> {
     predict(&scenario.plan(options.scale, false)?)?;
-    let stage = Stage::set(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
+    let stage = Stage::start(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
+    stage.try_write().await?;
+    stage.set_up().await?;
     let current = Arc::new(AtomicU32::new(0));
-    let events = ClientEvents::new(Arc::clone(&stage.recorder), Arc::clone(&current));
+    let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
+    let events = ClientEvents::new(sink);
     let client = stage.lab.client(&stage.uri, events, options.seed)?;
     // A service has connections before its first write; so has this client.
     client.database("admin").run_command(doc! { "ping": 1 }).await?;
 
     stage.recorder.begin();
+    let playing = tokio::spawn(Arc::clone(&stage.stalling).play());
     let max_time = stage.plan.max_time_ms.map(Duration::from_millis);
     let write = Write::new(Arc::clone(&stage.scenario), &client, max_time);
     let back_off = stage.back_off(options.scale)?;
@@ -258,6 +247,7 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
         Some(hang_up_after_ms) => stage.hang_up(&client, application, hang_up_after_ms).await,
     }
     let waiting_resends = stage.recorder.with_ledger(backfire_model::ledger::Ledger::waiting_resends);
+    playing.abort();
     client.close().await;
     stage.finish(options.scale, waiting_resends).await
 }
@@ -267,7 +257,7 @@ impl Stage {
     fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
         let back_off = self.scenario.retry.back_off.scaled(scale);
         back_off
-            .validate(backfire_model::SpringVersion::V6_1)
+            .validate(self.scenario.retry.spring_framework)
             .map_err(|error| RehearsalError::Application(error.to_string()))?;
         Ok(back_off)
     }

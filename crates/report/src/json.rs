@@ -86,7 +86,11 @@ fn of_client(event: &backfire_model::event::ClientEvent) -> (WriteId, Option<Exe
         | E::ExecutionSucceeded { execution }
         | E::ExecutionFailed { execution, .. }
         | E::BackOff { execution, .. }
+        | E::BackOffRestarted { execution }
+        | E::RecoveryFailed { execution, .. }
         | E::DeadLetter { execution } => (WriteId::default(), Some(*execution)),
-        E::HungUp => (WriteId::default(), None),
+        E::HungUp | E::Assigned { .. } | E::Revoked { .. } | E::Lost { .. } | E::CommitFailed { .. } => {
+            (WriteId::default(), None)
+        }
     }
 }

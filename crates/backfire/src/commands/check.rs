@@ -5,12 +5,26 @@ use std::path::Path;
 use backfire_check::baseline::Baseline;
 use backfire_check::{Level, Report, Request, output, rules};
 
+use serde_json::{Value, json};
+
 use crate::cli::{Check, CheckFormat, FailOn};
 use crate::exit::Exit;
 use crate::out;
 
 /// Checks, or explains a rule.
 pub fn run(arguments: &Check) -> Exit {
+    if arguments.rules && arguments.format == CheckFormat::Json {
+        let all: Vec<_> = rules::RULES
+            .iter()
+            .map(
+                |rule| json!({ "id": rule.id, "name": rule.name, "level": rule.level.name(), "summary": rule.summary }),
+            )
+            .collect();
+        return out::print(&format!("{:#}\n", Value::from(all))).err().unwrap_or(Exit::Fine);
+    }
+    if (arguments.rules || arguments.explain.is_some()) && arguments.format != CheckFormat::Text {
+        return Exit::could_not_run("--rules has the formats text and json, and --explain is Markdown");
+    }
     if arguments.rules {
         let width = rules::RULES.iter().map(|rule| rule.name.len()).max().unwrap_or(0);
         let lines = rules::RULES.iter().map(|rule| {
@@ -21,6 +35,12 @@ pub fn run(arguments: &Check) -> Exit {
     }
     if let Some(id) = &arguments.explain {
         return explain(id);
+    }
+    if let Some(listener) = &arguments.scenario {
+        return match scenario(arguments, listener) {
+            Ok(text) => out::print(&text).err().unwrap_or(Exit::Fine),
+            Err(why) => Exit::could_not_run(why),
+        };
     }
     let report = match backfire_check::check(&request(arguments)) {
         Ok(report) => report,
@@ -62,6 +82,23 @@ fn request(arguments: &Check) -> Request {
         }),
         baseline: arguments.baseline.clone(),
     }
+}
+
+/// The scenario of a listener as a file.
+fn scenario(arguments: &Check, listener: &str) -> Result<String, String> {
+    let found = backfire_check::scenarios(&request(arguments)).map_err(|error| error.to_string())?;
+    let names = || found.iter().map(|one| one.listener.as_str()).collect::<Vec<_>>().join(", ");
+    let mut wanted = found.iter().filter(|one| listener.is_empty() || one.listener == listener);
+    let one = match (wanted.next(), wanted.next()) {
+        (Some(one), None) => one,
+        (Some(_), Some(_)) => {
+            return Err(format!("there are several listeners: {}; name one with --scenario", names()));
+        }
+        (None, _) if found.is_empty() => return Err("there is no listener here".to_owned()),
+        (None, _) => return Err(format!("there is no listener '{listener}'; there are: {}", names())),
+    };
+    let scenario = one.scenario.as_ref().map_err(|why| format!("{} cannot be made a scenario: {why}", one.listener))?;
+    toml::to_string_pretty(scenario).map_err(|error| error.to_string())
 }
 
 fn explain(id: &str) -> Exit {

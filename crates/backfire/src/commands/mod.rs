@@ -2,4 +2,6 @@
 
 pub mod check;
 pub mod rehearse;
+pub mod report;
 pub mod serve;
+pub mod simulate;

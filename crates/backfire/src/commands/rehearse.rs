@@ -1,57 +1,67 @@
 //! `backfire rehearse`: one write against a stalled server.
 
-use std::fs::File;
-use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
-use backfire_model::event::Event;
 use backfire_model::run::Run;
 use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_rehearsal::app::AppEnd;
+use backfire_rehearsal::recorder::Watcher;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
-use backfire_report::{json, table, timeline};
+use backfire_report::{Context, Recording, json, table, timeline};
+use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
+use super::report;
 use super::serve::now_ms;
 use crate::cli::{Format, Rehearse};
+use crate::events::{self, EventFile};
 use crate::exit::Exit;
 use crate::out;
 use crate::progress::Progress;
+use crate::scenario;
 
 /// Runs a scenario, or tells which there are.
 pub fn run(arguments: &Rehearse) -> Exit {
     if arguments.list {
-        return list();
+        return list(arguments.format);
     }
     if let Some(name) = &arguments.print {
         return print(name);
     }
-    let scenario = match scenario(arguments) {
+    let scenario = match scenario::read(&arguments.scenario, arguments.scenario_file.as_deref()) {
         Ok(scenario) => scenario,
         Err(why) => return Exit::could_not_run(why),
     };
     // The file is opened before the rehearsal: a path that cannot be written should not cost four minutes.
-    let events =
-        match arguments.events.as_deref().map(|path| File::create(path).map_err(|error| cannot_write(path, &error))) {
-            None => None,
-            Some(Ok(file)) => Some(file),
-            Some(Err(why)) => return Exit::could_not_run(why),
-        };
+    let events = match arguments.events.as_deref().map(EventFile::create).transpose() {
+        Ok(events) => events,
+        Err(why) => return Exit::could_not_run(why),
+    };
+    let report = match arguments.report.as_deref().map(report::Target::open) {
+        None => None,
+        Some(Ok(target)) => Some(target),
+        Some(Err(why)) => return Exit::could_not_run(why),
+    };
+    let began_at_unix_ms = u64::try_from(now_ms()).ok();
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
     };
-    let run = match runtime.block_on(until_interrupted(perform(arguments, &scenario))) {
-        Ok(run) => run,
-        Err(why) => return Exit::could_not_run(why),
+    let run = runtime.block_on(until_interrupted(perform(arguments, &scenario, events.clone())));
+    // What happened up to an interruption is kept as well.
+    let kept = events.as_ref().map_or(Ok(()), EventFile::finish);
+    let (run, app) = match (run, kept) {
+        (Err(why), _) | (_, Err(why)) => return Exit::could_not_run(why),
+        (Ok(run), Ok(())) => run,
     };
-    if let (Some(file), Some(path)) = (events, &arguments.events)
-        && let Err(error) = write_events(file, &run.events)
-    {
-        return Exit::could_not_run(cannot_write(path, &error));
+    if let Some(target) = report {
+        let known = Context { began_at_unix_ms, ..backfire_report::scenario::context(&scenario, arguments.scale) };
+        if let Err(why) = target.write(&Recording::from_run(&run).with(known)) {
+            return Exit::could_not_run(why);
+        }
     }
-    show(arguments.format, &run)
+    show(arguments, &run, app)
 }
 
 /// Runs something that must clean up behind itself, also when the user has enough.
@@ -64,17 +74,36 @@ async fn until_interrupted<T>(work: impl Future<Output = Result<T, String>>) -> 
     }
 }
 
-async fn perform(arguments: &Rehearse, scenario: &Scenario) -> Result<Run, String> {
+/// What sees every event: the progress, and the file that keeps it.
+fn watcher(progress: Option<Watcher>, events: Option<EventFile>) -> Option<Watcher> {
+    if progress.is_none() && events.is_none() {
+        return None;
+    }
+    Some(Arc::new(move |event, ledger| {
+        if let Some(events) = &events {
+            events.write(event);
+        }
+        if let Some(progress) = &progress {
+            progress(event, ledger);
+        }
+    }))
+}
+
+async fn perform(
+    arguments: &Rehearse,
+    scenario: &Scenario,
+    events: Option<EventFile>,
+) -> Result<(Run, Option<AppEnd>), String> {
     let progress = Progress::start(scenario, arguments.scale, arguments.quiet)?;
     let options = Options {
         scale: arguments.scale,
         transport: Transport::Tcp,
         seed: arguments.seed,
         started_at_ms: now_ms(),
-        watcher: progress.watcher(),
+        watcher: watcher(progress.watcher(), events),
     };
     let result = match &arguments.app {
-        None => rehearse(scenario, &options).await,
+        None => rehearse(scenario, &options).await.map(|run| (run, None)),
         Some(command) => {
             let app = AppOptions {
                 command: command.clone(),
@@ -88,7 +117,12 @@ async fn perform(arguments: &Rehearse, scenario: &Scenario) -> Result<Run, Strin
                     AppEnd::Exited(None) => progress.say(&format!("'{command}' was ended by a signal")),
                     AppEnd::TimedOut => progress.say(&format!("'{command}' was ended: its time was over")),
                 }
-                run
+                if run.measured.0.sends == 0 {
+                    let to = arguments.namespace.as_ref().map(|namespace| format!(" to {namespace}"));
+                    let to = to.unwrap_or_default();
+                    progress.say(&format!("no write{to} arrived from '{command}'; does it use BACKFIRE_URI?"));
+                }
+                (run, Some(end))
             })
         }
     };
@@ -96,26 +130,25 @@ async fn perform(arguments: &Rehearse, scenario: &Scenario) -> Result<Run, Strin
     result.map_err(|error| error.to_string())
 }
 
-fn scenario(arguments: &Rehearse) -> Result<Scenario, String> {
-    match &arguments.scenario_file {
-        None => Scenario::built_in(&arguments.scenario).map_err(|error| error.to_string()),
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            Scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))
-        }
-    }
-}
-
-fn list() -> Exit {
-    let width = BUILT_IN.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let mut text = String::new();
+fn list(format: Format) -> Exit {
+    let mut scenarios = Vec::new();
     for (name, source) in BUILT_IN {
         match Scenario::parse(source) {
-            Ok(scenario) => text.push_str(&format!("{name:width$}  {}\n", scenario.summary)),
+            Ok(scenario) => scenarios.push((*name, scenario.summary)),
             Err(error) => return Exit::could_not_run(format!("{name}: {error}")),
         }
     }
+    let text = match format {
+        Format::Json => {
+            let all: Vec<_> =
+                scenarios.iter().map(|(name, summary)| json!({ "name": name, "summary": summary })).collect();
+            format!("{:#}\n", Value::from(all))
+        }
+        Format::Text => {
+            let width = scenarios.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+            scenarios.iter().map(|(name, summary)| format!("{name:width$}  {summary}\n")).collect()
+        }
+    };
     out::print(&text).err().unwrap_or(Exit::Fine)
 }
 
@@ -129,9 +162,9 @@ fn print(name: &str) -> Exit {
     }
 }
 
-fn show(format: Format, run: &Run) -> Exit {
-    let text = match format {
-        Format::Json => json::render(run) + "\n",
+fn show(arguments: &Rehearse, run: &Run, app: Option<AppEnd>) -> Exit {
+    let text = match arguments.format {
+        Format::Json => as_json(arguments, run, app),
         Format::Text => {
             let scale = if run.scale == 1.0 { String::new() } else { format!(", every time x {}", run.scale) };
             let timeline = timeline::render(run, out::width_columns());
@@ -140,24 +173,33 @@ fn show(format: Format, run: &Run) -> Exit {
                 1 => "1 number differs from the prediction".to_owned(),
                 many => format!("{many} numbers differ from the prediction"),
             };
-            format!("{}{scale}\n\n{timeline}\n{}\n{verdict}\n", run.scenario, table::render(run))
+            let executions = match app {
+                Some(_) => {
+                    "\nexecutions: the distinct writes that arrived; those of a program cannot be seen from outside\n"
+                }
+                None => "",
+            };
+            format!("{}{scale}\n\n{timeline}\n{}{executions}\n{verdict}\n", run.scenario, table::render(run))
         }
     };
-    if let Err(exit) = out::print(&text) {
+    // Two results on one stream could not be told apart.
+    if arguments.events.as_deref().is_some_and(events::is_stdout) {
+        eprint!("{text}");
+    } else if let Err(exit) = out::print(&text) {
         return exit;
     }
     if run.differences().is_empty() { Exit::Fine } else { Exit::Difference }
 }
 
-fn write_events(file: File, events: &[Event]) -> io::Result<()> {
-    let mut out = BufWriter::new(file);
-    for event in events {
-        serde_json::to_writer(&mut out, event)?;
-        out.write_all(b"\n")?;
-    }
-    out.flush()
-}
-
-fn cannot_write(path: &Path, error: &io::Error) -> String {
-    format!("cannot write {}: {error}", path.display())
+/// The run as JSON; with `--app`, how the program ended as well.
+fn as_json(arguments: &Rehearse, run: &Run, end: Option<AppEnd>) -> String {
+    let text = json::render(run) + "\n";
+    let (Some(end), Ok(Value::Object(mut object))) = (end, serde_json::from_str(&text)) else { return text };
+    let (how, status) = match end {
+        AppEnd::Exited(Some(status)) => ("exited", Some(status)),
+        AppEnd::Exited(None) => ("signal", None),
+        AppEnd::TimedOut => ("timed_out", None),
+    };
+    object.insert("app".to_owned(), json!({ "command": arguments.app, "end": how, "status": status }));
+    format!("{:#}\n", Value::Object(object))
 }

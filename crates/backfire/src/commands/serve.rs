@@ -2,17 +2,20 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use backfire_server::profile::Profile;
 use backfire_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::cli::Serve;
 use crate::exit::Exit;
 
-/// Serves until SIGINT or SIGTERM.
+/// How long operations may take to end after a signal before it is said that some do not.
+const BEFORE_COMPLAINT: Duration = Duration::from_millis(300);
+
+/// Serves until SIGINT or SIGTERM; a second one ends it at once.
 pub fn run(arguments: &Serve) -> Exit {
     if !arguments.bind.is_loopback() && !arguments.allow_remote {
         return Exit::could_not_run(format!(
@@ -25,9 +28,33 @@ pub fn run(arguments: &Serve) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
     };
-    match runtime.block_on(serve(arguments)) {
+    let result = runtime.block_on(serve(arguments));
+    // What still runs on a thread of its own is not waited for.
+    runtime.shutdown_background();
+    match result {
         Ok(()) => Exit::Fine,
         Err(error) => Exit::could_not_run(error),
+    }
+}
+
+/// The signals that stop a server.
+struct Signals {
+    interrupted: Signal,
+    terminated: Signal,
+}
+
+impl Signals {
+    fn new() -> Result<Self, String> {
+        let of = |kind| signal(kind).map_err(|error| error.to_string());
+        Ok(Self { interrupted: of(SignalKind::interrupt())?, terminated: of(SignalKind::terminate())? })
+    }
+
+    /// Resolves at the next.
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupted.recv() => {}
+            _ = self.terminated.recv() => {}
+        }
     }
 }
 
@@ -38,10 +65,16 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
     let listener = TcpListener::bind(wanted).await.map_err(|error| format!("cannot listen on {wanted}: {error}"))?;
     let bound = listener.local_addr().map_err(|error| error.to_string())?;
     let address = match &arguments.advertise {
-        Some(host) => format!("{host}:{}", bound.port()),
+        Some(host) => host.clone().with_port(host.port().or(Some(bound.port()))).to_string(),
         None if bound.ip().is_unspecified() => format!("127.0.0.1:{}", bound.port()),
         None => bound.to_string(),
     };
+    if arguments.advertise.is_none() && bound.ip().is_unspecified() {
+        eprintln!(
+            "warning: drivers are told that the server is at {address}, so those on other machines will look for it on \
+             their own; name a host that they reach with --advertise HOST"
+        );
+    }
     let mut config = ServerConfig::new(address.clone(), now_ms());
     // The parser allows known names only.
     config.profile = Profile::by_name(&arguments.profile).ok_or("unknown profile")?;
@@ -52,21 +85,48 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
     config.argv = std::env::args().collect();
     let server = Server::new(config);
 
-    let mut interrupted = signal(SignalKind::interrupt()).map_err(|error| error.to_string())?;
-    let mut terminated = signal(SignalKind::terminate()).map_err(|error| error.to_string())?;
+    let mut signals = Signals::new()?;
     let parameters = if arguments.standalone { String::new() } else { format!("?replicaSet={}", arguments.repl_set) };
     let line = format!("mongodb://{address}/{parameters}\n");
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("cannot print: {error}"))?;
     drop(out);
-    let stop = async {
-        tokio::select! {
-            _ = interrupted.recv() => {}
-            _ = terminated.recv() => {}
-        }
-        tracing::info!("stopping");
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let serving = server.run(listener, async { drop(stopped.await) });
+    tokio::pin!(serving);
+    let failed = |error| format!("cannot take connections any more: {error}");
+    tokio::select! {
+        result = &mut serving => return result.map_err(failed),
+        () = signals.next() => {}
+    }
+    drop(stop);
+    let complaint = async {
+        tokio::time::sleep(BEFORE_COMPLAINT).await;
+        complain(&server);
+        std::future::pending::<()>().await;
     };
-    server.run(listener, stop).await.map_err(|error| format!("cannot take connections any more: {error}"))
+    tokio::select! {
+        result = &mut serving => result.map_err(failed),
+        () = signals.next() => Ok(()),
+        () = complaint => Ok(()),
+    }
+}
+
+/// Says why a server does not stop yet.
+fn complain(server: &Server) {
+    let left = server.shared().ops.all();
+    let mut namespaces: Vec<_> = left.iter().map(|op| op.view().ns.clone()).collect();
+    namespaces.sort_unstable();
+    namespaces.dedup();
+    let operations = match left.len() {
+        0 => return,
+        1 => "1 operation does not look for interrupts".to_owned(),
+        many => format!("{many} operations do not look for interrupts"),
+    };
+    eprintln!(
+        "stopping: {operations} ({}); after 5 s their connections are closed without a reply. Another signal ends it at once",
+        namespaces.join(", ")
+    );
 }
 
 /// The wall clock, in milliseconds since 1970.

@@ -132,6 +132,14 @@ fn parse(file: &Arc<SourceFile>, flaws: &mut Vec<Flaw>, say: bool) -> Option<Pom
     Some(Pom { parent, properties, dependencies })
 }
 
+/// The name that other modules depend on it by.
+pub fn artifact(file: &Arc<SourceFile>) -> Option<String> {
+    let options = ParsingOptions { allow_dtd: false, nodes_limit: 500_000, ..ParsingOptions::default() };
+    let document = Document::parse_with_options(&file.text, options).ok()?;
+    let node = child(document.root_element(), "artifactId")?;
+    text_of(file, node).map(|text| text.text)
+}
+
 /// A version as text, with `${…}` from the properties of the pom and its parents, the nearest first.
 fn resolve(poms: &[Pom], text: &Text) -> Option<Known> {
     let mut value = text.clone();

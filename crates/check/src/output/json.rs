@@ -8,6 +8,7 @@ use crate::finding::Finding;
 use crate::prediction::{Budget, Prediction};
 use crate::report::{Report, SettingRow};
 use crate::setting::Source;
+use crate::situations::Situation;
 
 /// The report as a value.
 pub fn report(report: &Report) -> Value {
@@ -83,6 +84,16 @@ pub fn prediction(service: &str, one: &Prediction) -> Value {
         "poll_budget": budget(&one.exact_budget),
         "poll_budget_safe": budget(&one.safe_budget),
         "largest_poll_records": one.largest_poll_records,
+        "situations": one.situations.iter().map(situation).collect::<Vec<_>>(),
+    })
+}
+
+fn situation(one: &Situation) -> Value {
+    json!({
+        "name": one.name,
+        "sends": one.sends.json(),
+        "overlapping_copies_max": one.overlapping_copies_max.json(),
+        "why": one.why,
     })
 }
 

@@ -80,6 +80,14 @@ fn prediction(text: &mut String, one: &Prediction) {
     }
     budget(text, "poll budget", &one.exact_budget);
     budget(text, "on the safe side", &one.safe_budget);
+    // The others are not worse, and are in the JSON.
+    for situation in one.situations.iter().filter(|situation| situation.is_worse(one)) {
+        let _ = writeln!(
+            text,
+            "    worse: {}: sends {}, copies at once {}\n{:22}{}",
+            situation.name, situation.sends, situation.overlapping_copies_max, "", situation.why
+        );
+    }
 }
 
 fn budget(text: &mut String, name: &str, budget: &Budget) {

@@ -19,7 +19,7 @@ pub const NO_TIMEOUT: Rule = Rule {
           `max.poll.interval.ms` is over. Then another consumer runs the same record while the first call still waits.",
     page: "Set a socket timeout above the slowest write that is still good; two to three times as long is a usual choice. It is \
            the client's clock only: the server goes on with the write. The default is 0, no limit, in the Java, Node, Python and \
-           Go drivers (facts A3, B, F1).",
+           Go drivers (Java driver 5.4.0, `SocketSettings`; the drivers' own options pages).",
     check: |context, findings| {
         let client = &context.service.client;
         let Some(uri) = client.uri.as_ref().filter(|uri| uri.parsed.is_some() && context.has_client()) else { return };
@@ -55,7 +55,9 @@ pub const NO_DEADLINE: Rule = Rule {
           connection is closed. Every further execution adds a copy that runs beside it.",
     page: "With `timeoutMS` (Java driver 5.2 and later, PyMongo, Go) every command carries a `maxTimeMS` that is what is left less \
            the round trip, and a stalled write is sent once per execution. `findOneAnd…` takes a `maxTime` of its own; other \
-           writes do not (facts A7, A8; reports R34, R35). It helps where the server checks for interrupts (facts Y4).",
+           writes do not (Java driver 5.4.0, `TimeoutContext` and `FindOneAndUpdateOptions`; \
+           <https://github.com/mongodb/specifications/blob/master/source/client-side-operations-timeout/client-side-operations-timeout.md>; \
+           <https://github.com/DataDog/integrations-core/pull/18843>). It helps where the server checks for interrupts.",
     check: |context, findings| {
         let client = &context.service.client;
         let Patience::Socket(timeout_ms) = client.patience() else { return };
@@ -89,7 +91,7 @@ pub const DEADLINE_TOO_LATE: Rule = Rule {
     summary: "`maxTimeMS` is not below the socket timeout.",
     why: "The socket timeout comes first, the driver sends the write again, and the deadline ends nothing that anybody waits for. \
           Below it, the server answers `MaxTimeMSExpired`, which is not retried by the driver, so there is no resend.",
-    page: "Set `maxTimeMS` some seconds below the socket timeout: 20 s under 30 s (facts A1.6, F6).",
+    page: "Set `maxTimeMS` some seconds below the socket timeout: 20 s under 30 s. `MaxTimeMSExpired` (50) is in no list of retryable errors (Java driver 5.4.0, `CommandOperationHelper`).",
     check: |context, findings| {
         let Patience::Socket(timeout_ms) = context.service.client.patience() else { return };
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
@@ -113,7 +115,8 @@ pub const SOCKET_TIMEOUT_UNUSED: Rule = Rule {
     why: "The wait is not what the setting says, so every number that was worked out from it is wrong. Without another timeout \
           the client waits for ever.",
     page: "The Go driver 2 ignores it, the Rust driver refuses the connection string, and all drivers ignore it beside \
-           `timeoutMS` (facts A3, B, C1). With `timeoutMS=0` there is then no timeout at all.",
+           `timeoutMS` (Java driver 5.4.0, `TimeoutContext`; Rust driver 3.9.1, `client/options/parse.rs`; Go driver 2.10, \
+           `clientoptions.go`). With `timeoutMS=0` there is then no timeout at all.",
     check: |context, findings| {
         let client = &context.service.client;
         if !client.socket_timeout_ms.source.is_set() {
@@ -144,7 +147,7 @@ pub const TIMEOUT_UNUSED: Rule = Rule {
     why: "No command carries a deadline and no wait ends: the client waits as long as `socketTimeoutMS` says, by default for ever. \
           It looks as if it were bounded.",
     page: "Node 6.22 (6.x) and 7.8 and later made it a no-op; the Java driver knows it from 5.2 on; the Rust driver refuses it \
-           (facts A7, B).",
+           (Java driver 5.2.0, `ConnectionString`; Node driver 7.9.0, `timeout.ts`; Rust driver 3.9.1, `client/options/parse.rs`).",
     check: |context, findings| {
         let client = &context.service.client;
         let Some(timeout_ms) = client.timeout_ms.value.flatten().filter(|_| client.timeout_ms.source.is_set()) else {
@@ -167,8 +170,8 @@ pub const RETRY_WRITES_OFF: Rule = Rule {
     summary: "`retryWrites` is off.",
     why: "It halves the sends and leaves the copies: a resend carries the same `lsid` and `txnNumber` and is executed once, while \
           the application's retry is another write. What is lost is the cure for a lost reply and for a change of primary.",
-    page: "Leave it on, and bound the application's retries instead (facts A2, F2, F3; mission: switching it off does not remove \
-           overlap). On services that emulate MongoDB without retryable writes it has to be off; see BF032.",
+    page: "Leave it on, and bound the application's retries instead: switching it off halves the sends and leaves \
+           the copies. On services that emulate MongoDB without retryable writes it has to be off; see BF032.",
     check: |context, findings| {
         let client = &context.service.client;
         if client.retry_writes.value != Some(false) || emulation(context).is_some() {
@@ -192,8 +195,8 @@ pub const BELOW_SELECTION: Rule = Rule {
     summary: "The wire timeouts are below `serverSelectionTimeoutMS`.",
     why: "While there is no primary an execution lasts as long as server selection, not as long as the socket timeout says. The \
           poll budget has to hold that longer time.",
-    page: "Lower `serverSelectionTimeoutMS` (30000) to what an election takes, about 10 s to 15 s, or count with it (facts A3, A9; \
-           report R28).",
+    page: "Lower `serverSelectionTimeoutMS` (30000) to what an election takes, about 10 s to 15 s, or count with it (Java driver 5.4.0, \
+           `ClusterSettings`; <https://github.com/mongodb/specifications/issues/842>).",
     check: |context, findings| {
         let client = &context.service.client;
         let Patience::Socket(timeout_ms) = client.patience() else { return };
@@ -223,7 +226,8 @@ pub const POOL_SIZE: Rule = Rule {
     summary: "`maxPoolSize` is set low, as if it bounded the writes that run.",
     why: "A connection that timed out is closed and frees its place in the pool, while its write still runs on the server. So the \
           pool bounds the connections of this client, not the copies.",
-    page: "Bound the executions instead: fewer retries, longer waits, fewer consumers (facts A4.5).",
+    page: "Bound the executions instead: fewer retries, longer waits, fewer consumers. A connection that timed out gives \
+           its place back at once (Java driver 5.4.0, `DefaultConnectionPool`).",
     check: |context, findings| {
         let client = &context.service.client;
         let Some(size) = client.max_pool_size.value.filter(|size| client.max_pool_size.source.is_set() && *size > 0)
@@ -254,7 +258,8 @@ pub const CONNECTION_STRING: Rule = Rule {
     summary: "The connection string cannot be used, or a part of it is ignored.",
     why: "An option that is misspelled or has a unit behind its number is ignored, and the default applies. A password with an \
           unescaped character makes drivers name the wrong part.",
-    page: "The message names the part and the character, and says what to write. Secrets are never shown (reports R62 to R65).",
+    page: "The message names the part and the character, and says what to write. Secrets are never shown \
+           (<https://github.com/mongodb/specifications/blob/master/source/connection-string/connection-string-spec.md>).",
     check: |context, findings| {
         let Some(uri) = &context.service.client.uri else { return };
         for diagnostic in &uri.diagnostics {
@@ -314,7 +319,8 @@ pub const EMULATION: Rule = Rule {
     summary: "The host is a service without retryable writes, and `retryWrites` is on.",
     why: "Such a service refuses the write with \"Retryable writes are not supported\". Drivers have `retryWrites` on by default.",
     page: "Amazon DocumentDB and older Azure Cosmos DB need `retryWrites=false`; newer Cosmos DB accepts them where the server \
-           feature is switched on (reports R29, R93).",
+           feature is switched on (<https://docs.aws.amazon.com/documentdb/latest/developerguide/functional-differences.html>; \
+           <https://github.com/MicrosoftDocs/azure-docs/issues/123467>).",
     check: |context, findings| {
         let Some((service, may)) = emulation(context) else { return };
         let client = &context.service.client;
@@ -345,7 +351,8 @@ pub const STANDALONE: Rule = Rule {
     why: "On a standalone server a transaction fails with \"Transaction numbers are only allowed on a replica set member or \
           mongos\". `retryWrites=false` does not help, since the transaction carries a number of its own.",
     page: "Plain writes on a standalone send no number, so the error there means a transaction, or a driver that was told it talks \
-           to a replica set. Start the server as a replica set of one (report R11).",
+           to a replica set. Start the server as a replica set of one \
+           (<https://github.com/Automattic/mongoose/issues/7073>).",
     check: |context, findings| {
         let uses =
             context.service.listeners.iter().flat_map(|listener| &listener.writes).find(|write| write.in_transaction);

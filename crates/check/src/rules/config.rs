@@ -11,8 +11,8 @@ pub const NOT_BOUND: Rule = Rule {
     summary: "A MongoDB property has the name of another version of Spring Boot.",
     why: "Spring Boot 4 reads `spring.mongodb.*`; the old `spring.data.mongodb.uri` is no longer bound and nothing says so. The \
           service then connects to localhost, or loses all the options of its connection string.",
-    page: "Rename the keys; `spring.data.mongodb.auto-index-creation`, `.gridfs.*` and `.repositories.type` keep their names (facts \
-           D7).",
+    page: "Rename the keys; `spring.data.mongodb.auto-index-creation`, `.gridfs.*` and `.repositories.type` keep their names \
+           (Spring Boot 4.1.2, `MongoProperties`).",
     check: |context, findings| {
         for unbound in context.service.unbound.iter().filter(|unbound| unbound.is_renamed) {
             findings.push(Finding::new(unbound.message.clone()).at(unbound.place.as_ref()).fix(unbound.fix.clone()));
@@ -29,7 +29,8 @@ pub const KAFKA_NAME: Rule = Rule {
     why: "Below `properties:` only Kafka's own dotted name counts, and keys of Spring Boot's own depend on its version. The default \
           applies: 500 records, 300000 ms.",
     page: "`max.poll.interval.ms`, `\"[max.poll.interval.ms]\"` and nested maps give the same name; `max-poll-interval-ms` does not. \
-           Spring Boot 3.5 has `spring.kafka.consumer.max-poll-interval` (facts D7; report R67).",
+           Spring Boot 3.5 has `spring.kafka.consumer.max-poll-interval` \
+           (<https://github.com/spring-projects/spring-boot/pull/44901>).",
     check: |context, findings| {
         for unbound in context.service.unbound.iter().filter(|unbound| !unbound.is_renamed) {
             findings.push(Finding::new(unbound.message.clone()).at(unbound.place.as_ref()).fix(unbound.fix.clone()));
@@ -56,6 +57,7 @@ pub const UNKNOWN_VALUE: Rule = Rule {
                 }
                 seen.push(why.clone());
                 let names = why.split_once("what ").and_then(|(_, rest)| rest.strip_suffix(" is"));
+                let names = names.filter(|names| !names.replace(", ", "").contains(' '));
                 let fix =
                     names.map_or_else(|| "state it in backfire.toml".to_owned(), |name| format!("--set {name}=VALUE"));
                 findings.push(Finding::new(format!("{name} is not known: {why}")).at(place.as_ref()).fix(fix));
@@ -69,7 +71,8 @@ pub const UNKNOWN_VALUE: Rule = Rule {
             add("max.poll.interval.ms", &listener.max_poll_interval_ms.source, findings);
             add("the back-off", &listener.handler.retries.source, findings);
             add("concurrency", &listener.concurrency.source, findings);
-            for layer in &listener.layers {
+            add("what follows the retries", &listener.handler.recoverer.source, findings);
+            for layer in listener.inner_layers() {
                 add(&layer.name, &layer.source, findings);
             }
         }
@@ -87,6 +90,22 @@ pub const UNREADABLE: Rule = Rule {
     page: "Files above 4 MiB, files that are not UTF-8, and imports that are not among the paths are named as well.",
     check: |context, findings| {
         for flaw in &context.service.flaws {
+            findings.push(Finding::new(flaw.message.clone()).at(Some(&flaw.place)));
+        }
+    },
+};
+
+/// BF047.
+pub const NOT_FOLLOWED: Rule = Rule {
+    id: "BF047",
+    name: "source-not-followed",
+    level: Level::Note,
+    summary: "Java or Kotlin code could not be read or followed to its end.",
+    why: "A write or a setting behind that place may be missing here. The prediction then holds for what was found.",
+    page: "Syntax that the grammar does not know, files of more than 1 MiB, and calls beyond the limits are named. State what is \
+           missing in `backfire.toml`.",
+    check: |context, findings| {
+        for flaw in &context.service.not_followed {
             findings.push(Finding::new(flaw.message.clone()).at(Some(&flaw.place)));
         }
     },
@@ -111,7 +130,7 @@ pub const ENGINE: Rule = Rule {
     level: Level::Warning,
     summary: "A test server uses the storage engine `ephemeralForTest`.",
     why: "That engine has no document-level locking, so retryable writes and transactions fail on it. The driver is not at fault.",
-    page: "Use the engine `wiredTiger` (report R13).",
+    page: "Use the engine `wiredTiger` (<https://github.com/typegoose/mongodb-memory-server/issues/577>).",
     check: |context, findings| {
         for place in &context.service.unsuitable_engines {
             let message = "ephemeralForTest refuses retryable writes and transactions";

@@ -52,6 +52,7 @@ impl<'a> Context<'a> {
         let uri = self.service.client.uri.as_ref();
         uri.is_some_and(|uri| uri.source.is_set())
             || self.service.versions.uses_mongodb
+            || self.service.listeners.iter().any(|listener| !listener.writes.is_empty())
             || !self.service.sinks.is_empty()
     }
 }
@@ -101,6 +102,10 @@ pub const RULES: &[Rule] = &[
     config::ENGINE,
     client::STANDALONE,
     retries::BAD_BACK_OFF,
+    writes::SWALLOWED,
+    writes::DETACHED,
+    writes::COUNTS,
+    config::NOT_FOLLOWED,
 ];
 
 /// The rule with this id, in any case.

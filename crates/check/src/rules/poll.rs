@@ -35,7 +35,8 @@ pub const BUDGET: Rule = Rule {
           record beside it.",
     page: "Two budgets are shown. The first is on the safe side: max.poll.records x (longest execution x executions + sum of waits). \
            The second is exact for the kind of listener and the version: a record listener polls after each failure, a batch \
-           listener waits within one poll or between polls (facts D4, D6; reports R68, R69). An error is what exceeds the second; \
+           listener waits within one poll or between polls (Spring Kafka 3.3.0, `SeekUtils`, `DefaultBackOffHandler`, \
+           `ErrorHandlingUtils`; <https://github.com/spring-projects/spring-kafka/issues/2542>). An error is what exceeds the second; \
            what exceeds the first alone is a note.",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
@@ -87,7 +88,8 @@ pub const DEAD_LETTER: Rule = Rule {
     summary: "Publishing the dead letter can take longer than the poll budget leaves.",
     why: "The recoverer waits for the send on the consumer's thread: `delivery.timeout.ms` and 5 s, 125 s with defaults. A broker that \
           is slow at the same time makes the consumer leave its group, and the record comes back.",
-    page: "Lower `delivery.timeout.ms` of the producer that publishes dead letters (facts D3, D6).",
+    page: "Lower `delivery.timeout.ms` of the producer that publishes dead letters (Spring Kafka 3.3.0, `DeadLetterPublishingRecoverer` and \
+           `KafkaUtils`: it waits for that time and 5 s more).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             let (Some(allowed_ms), Some(dead_letter_ms)) =
@@ -122,7 +124,7 @@ pub const NO_BOUND: Rule = Rule {
     summary: "One execution can last longer than `max.poll.interval.ms`: executions have no bound.",
     why: "The partition moves and the offset is never committed: each consumer counts its own attempts, and after the dead letter the \
           record comes back. One consumer alone is enough; with two, the record runs in both at once.",
-    page: "Measured with two consumers: 9 executions and two dead letters, and it went on (facts Y2). Bound the execution with a \
+    page: "Measured with two consumers: 9 executions and two dead letters, and it went on. Bound the execution with a \
            socket timeout or `timeoutMS` well below the interval.",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
@@ -137,7 +139,7 @@ pub const NO_BOUND: Rule = Rule {
                 }
                 amount => amount.most().is_some_and(|most_ms| most_ms >= allowed_ms),
             };
-            if is_longer && listener.kind != ListenerKind::Sink {
+            if is_longer && listener.kind != ListenerKind::Sink && !listener.is_asynchronous {
                 let message = format!(
                     "{}: one execution can last {}, max.poll.interval.ms is {}: no bound on executions",
                     listener.name,

@@ -6,6 +6,7 @@ use super::{Context, Rule};
 use crate::finding::{Finding, Level};
 use crate::service::{Listener, ListenerKind, Recoverer, Retries};
 use crate::setting::shown_ms;
+use crate::sources;
 
 /// Where a listener's retries are set, or the listener itself.
 fn place(listener: &Listener) -> Option<&crate::source::Place> {
@@ -29,7 +30,7 @@ pub const DEFAULT_HANDLER: Rule = Rule {
     summary: "The listener uses Spring Kafka's default error handler: ten executions, no wait between them.",
     why: "A stalled write becomes ten copies that run at once, and twenty sends with `retryWrites`. Then the record is logged and \
           dropped.",
-    page: "`FixedBackOff(0, 9)` is the default since Spring Kafka 2.8; there is no property for it, only a bean (facts D1, D7). Give \
+    page: "`FixedBackOff(0, 9)` is the default since Spring Kafka 2.8; there is no property for it, only a bean (`SeekUtils`, `DefaultErrorHandler`). Give \
            a `DefaultErrorHandler` with few retries, growing waits and a dead-letter topic.",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
@@ -55,7 +56,7 @@ pub const IMMEDIATE: Rule = Rule {
     summary: "Retries follow each other without a wait.",
     why: "Each execution adds a copy the moment the one before it timed out, so all of them overlap. A wait slows the pile-up and \
           lets a short stall pass; it does not prevent copies while the server stands still.",
-    page: "Use exponential back-off with a maximum number of retries (facts D2).",
+    page: "Use exponential back-off with a maximum number of retries (Spring Kafka, `ExponentialBackOffWithMaxRetries`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             let is_immediate = match back_off(listener) {
@@ -69,7 +70,7 @@ pub const IMMEDIATE: Rule = Rule {
                 }
                 _ => false,
             };
-            if is_immediate && !listener.handler.is_default {
+            if is_immediate && !listener.handler.is_default && listener.is_reported() {
                 let message = format!("{}: no wait between {}", listener.name, prediction.executions.executions());
                 findings.push(Finding::new(message).at(place(listener)).fix(HANDLER));
             }
@@ -86,7 +87,8 @@ pub const UNLIMITED: Rule = Rule {
     why: "A record that cannot be written blocks its partition for ever, and every execution adds a copy. It never reaches a \
           dead-letter topic.",
     page: "`FixedBackOff()` without arguments waits 5 s and never stops; `ExponentialBackOff` has no limit unless `setMaxElapsedTime` \
-           or, from Spring Framework 6.1, `setMaxAttempts` is set; its steps end at 30 s (facts D1, D2, F14; report R75).",
+           or, from Spring Framework 6.1, `setMaxAttempts` is set; its steps end at 30 s (Spring Framework, `FixedBackOff` and \
+           `ExponentialBackOff`; <https://github.com/spring-projects/spring-framework/pull/27071>).",
     check: |context, findings| {
         for (listener, _) in context.listeners() {
             let Some(back_off) = back_off(listener) else { continue };
@@ -111,8 +113,9 @@ pub const EXCEPTION_CHANGE: Rule = Rule {
     why: "A stall gives a read timeout first and, when an earlier copy has won, a duplicate key: the count starts again. Exceptions \
           that alternate never exhaust the retries.",
     page: "Since Spring Kafka 2.9 `resetStateOnExceptionChange` is true by default; a wrapper's root class counts. Spring Data gives \
-           `DataAccessResourceFailureException`, `DuplicateKeyException` and `UncategorizedMongoDbException` for what one stall \
-           makes (facts D1, E, Y3; report R71). In a batch's fallback it does not restart (facts D4).",
+           `DataAccessResourceFailureException`, `DuplicateKeyException` and `UncategorizedMongoDbException` for what one stall makes (Spring Kafka 3.3.0, `FailedRecordTracker`; Spring Data MongoDB 4.4.0, \
+           `MongoExceptionTranslator`; <https://github.com/spring-projects/spring-kafka/issues/2641>). In a batch's fallback it does \
+           not restart (`ErrorHandlingUtils`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             let retries = prediction.executions.most().is_none_or(|most| most > 1);
@@ -143,13 +146,15 @@ pub const RECOVERY_FAILURE: Rule = Rule {
     summary: "A recoverer that fails starts the whole series anew.",
     why: "While the dead-letter topic cannot be written, the record runs through all its retries again and again. The number of \
           executions then has no bound.",
-    page: "`resetStateOnRecoveryFailure` is true by default; with false there is one execution per redelivery (facts D1, F14).",
+    page: "`resetStateOnRecoveryFailure` is true by default; with false there is one execution per redelivery (Spring Kafka 3.3.0, \
+           `FailedRecordTracker`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             let can_fail = matches!(listener.handler.recoverer.value, Some(Recoverer::DeadLetter | Recoverer::Own));
             let applies = matches!(listener.kind, ListenerKind::Single | ListenerKind::Batch);
             if context.service.is_spring()
                 && can_fail
+                && listener.is_reported()
                 && applies
                 && listener.handler.resets_on_recovery_failure.value == Some(true)
             {
@@ -175,7 +180,9 @@ pub const JITTER_INEXACT: Rule = Rule {
     level: Level::Warning,
     summary: "Jitter is used with `ExponentialBackOffWithMaxRetries`.",
     why: "That class keeps its limit as a sum of waits, and jitter changes the sum. There can be several retries more than asked for.",
-    page: "Use `ExponentialBackOff` with `setMaxAttempts` where jitter is wanted (facts D2: N = 10 gave 11 to 15 retries).",
+    page: "Use `ExponentialBackOff` with `setMaxAttempts` where jitter is wanted. The limit is a sum of waits without \
+           jitter (Spring Kafka 3.3.0, `ExponentialBackOffWithMaxRetries`): 10 retries from 1 s, doubled up to 10 s, with 500 ms of jitter \
+           became 11 to 15 in 2000 runs.",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             if let Some(BackOff::ExponentialMaxRetries(growing)) = back_off(listener)
@@ -210,7 +217,7 @@ pub const JITTER_UNKNOWN: Rule = Rule {
     summary: "Jitter is asked of a version of Spring that has none.",
     why: "`ExponentialBackOff.setJitter` came with Spring Framework 7.0; with 5.3 to 6.2 the code does not compile, or fails when it \
           is called by reflection. Many consumers then retry in step.",
-    page: "Spring Kafka 3.x runs on Spring Framework 6 (facts D2).",
+    page: "Spring Kafka 3.x runs on Spring Framework 6, and `setJitter` came with 7.0 (Spring Framework 7.0.0, `ExponentialBackOff`).",
     check: |context, findings| {
         for (listener, _) in context.listeners() {
             let jitter_ms = match back_off(listener) {
@@ -239,7 +246,8 @@ pub const BATCH_FALLBACK: Rule = Rule {
     summary: "A batch listener's retry runs every record of the batch again.",
     why: "An exception that is no `BatchListenerFailedException` repeats the whole batch, also the records whose write had \
           succeeded. With inserts of generated `_id`s each of them leaves a document more.",
-    page: "Throw `BatchListenerFailedException` with the record that failed: then only that record is retried (facts D4, F9).",
+    page: "Throw `BatchListenerFailedException` with the record that failed: then only that record is retried \
+           (Spring Kafka 3.3.0, `FailedBatchProcessor`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             if listener.kind == ListenerKind::Batch && prediction.executions != crate::prediction::Amount::Exact(1) {
@@ -263,10 +271,11 @@ pub const STACKED: Rule = Rule {
     summary: "One retry stands inside another.",
     why: "Their numbers multiply: 3 attempts inside 10 deliveries are 30 executions. Nobody who set one of them had that number in \
           mind.",
-    page: "Keep one of them: set the inner one to 1 attempt, or the container's to none (facts D2, F; reports R78, R89).",
+    page: "Keep one of them: set the inner one to 1 attempt, or the container's to none \
+           (<https://github.com/spring-cloud/spring-cloud-stream/issues/2205>).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
-            for layer in &listener.layers {
+            for layer in listener.inner_layers() {
                 let inner = layer.executions;
                 if inner == Some(1) || matches!(listener.handler.retries.value, Some(Retries::Times(1))) {
                     continue;
@@ -300,21 +309,28 @@ pub const NOT_DECLARED: Rule = Rule {
     why: "A duplicate key, a deadline on the server or a failed validation fails the same way each time, and each execution is \
           load. A late copy that has won shows as a duplicate key, is retried to the end and reaches the dead-letter topic although \
           the document is there.",
-    page: "No MongoDB or Spring data exception is in Spring Kafka's own list (facts D1, E). Code 50 becomes \
-           `UncategorizedMongoDbException`.",
+    page: "No MongoDB or Spring data exception is in Spring Kafka's own list (Spring Kafka 3.3.0, `ExceptionClassifier`). Code 50 becomes \
+           `UncategorizedMongoDbException` (Spring Data MongoDB 4.4.0, `MongoExceptionTranslator`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             let Some(declared) = &listener.handler.not_retryable else { continue };
             let retries = prediction.executions.most().is_none_or(|most| most > 1);
-            let missing: Vec<&str> =
-                INCURABLE.iter().copied().filter(|name| !declared.iter().any(|known| known.ends_with(name))).collect();
+            let is_declared = |name: &&str| declared.iter().any(|known| sources::is_a(name, known));
+            let missing: Vec<&str> = INCURABLE.iter().copied().filter(|name| !is_declared(name)).collect();
             let is_spring =
                 context.service.is_spring() && !matches!(listener.handler.retries.value, Some(Retries::Times(1)));
             let has_duplicate_key = missing.contains(&"DuplicateKeyException");
             if retries && is_spring && has_duplicate_key && !listener.handler.is_default {
                 let message =
                     format!("{}: {}: {} each", listener.name, missing.join(", "), prediction.executions.executions());
-                let fix = "errorHandler.addNotRetryableExceptions(DuplicateKeyException.class, DataIntegrityViolationException.class);";
+                let fix = match listener.kind {
+                    ListenerKind::RetryTopic => {
+                        "exclude = {DuplicateKeyException.class, DataIntegrityViolationException.class}"
+                    }
+                    _ => {
+                        "errorHandler.addNotRetryableExceptions(DuplicateKeyException.class, DataIntegrityViolationException.class);"
+                    }
+                };
                 findings.push(Finding::new(message).at(place(listener)).fix(fix));
             }
         }
@@ -328,7 +344,8 @@ pub const ZERO_RETRIES: Rule = Rule {
     level: Level::Warning,
     summary: "`ExponentialBackOffWithMaxRetries(0)` still retries once.",
     why: "Its limit is a sum of waits, and the first wait is given before the sum is looked at. So there are two executions where one was meant.",
-    page: "Use `new FixedBackOff(0, 0)` for no retry (facts D2).",
+    page: "Use `new FixedBackOff(0, 0)` for no retry. The limit on time is that of at least one wait (Spring Kafka 3.3.0, \
+           `ExponentialBackOffWithMaxRetries`).",
     check: |context, findings| {
         for (listener, prediction) in context.listeners() {
             if let Some(BackOff::ExponentialMaxRetries(growing)) = back_off(listener)
@@ -349,7 +366,7 @@ pub const BAD_BACK_OFF: Rule = Rule {
     level: Level::Error,
     summary: "The back-off has a value that Spring refuses, or that does not mean what it seems to.",
     why: "Spring throws when the service starts, or at the first failure. Then there is no retry at all, or one without end.",
-    page: "The message names the value (facts D2).",
+    page: "The message names the value (Spring Framework, `FixedBackOff` and `ExponentialBackOff`).",
     check: |context, findings| {
         for (listener, _) in context.listeners() {
             let error = match &listener.handler.retries.value {

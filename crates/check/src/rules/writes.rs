@@ -4,7 +4,7 @@ use super::{Context, Rule};
 use crate::build::Family;
 use crate::finding::{Finding, Level};
 use crate::prediction::Prediction;
-use crate::service::{Id, Listener, ListenerKind, Op, Write};
+use crate::service::{Failure, Id, Listener, ListenerKind, Op, Write};
 
 /// Every write with its listener, where the listener runs it more than once.
 fn retried<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a Prediction, &'a Write)> {
@@ -12,6 +12,11 @@ fn retried<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a
         .listeners()
         .filter(|(_, prediction)| prediction.executions.most().is_none_or(|most| most > 1))
         .flat_map(|(listener, prediction)| listener.writes.iter().map(move |write| (listener, prediction, write)))
+}
+
+/// Every write with its listener.
+fn writes<'a>(context: &Context<'a>) -> impl Iterator<Item = (&'a Listener, &'a Write)> {
+    context.listeners().flat_map(|(listener, _)| listener.writes.iter().map(move |write| (listener, write)))
 }
 
 fn place<'a>(listener: &'a Listener, write: &'a Write) -> Option<&'a crate::source::Place> {
@@ -26,8 +31,9 @@ pub const GENERATED_ID: Rule = Rule {
     summary: "A retried insert leaves the `_id` to the driver.",
     why: "Each execution inserts another document, as each gets an `_id` of its own. A resend of the driver does not: it carries the \
           same document and the same number.",
-    page: "Make the `_id` from the record, for example topic, partition and offset, or a key of the business; then save by it \
-           (facts Y: 4 executions, 4 documents; report R1).",
+    page: "Make the `_id` from the record, for example topic, partition and offset, or a key of the business; then save by it. \
+           Measured with `FixedBackOff(0, 3)` and a stalled mongod: 4 executions, 4 documents \
+           (<https://github.com/mongodb-js/mongodb-mcp-server/issues/1432> is such a case).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             let inserts =
@@ -58,7 +64,9 @@ pub const MULTI_DOCUMENT: Rule = Rule {
     summary: "A retried listener updates or deletes many documents at once.",
     why: "The driver never resends `updateMany` and `deleteMany`, and nobody knows how far a failed one got. The application's retry runs \
           it beside the one that still runs, and `$inc` counts twice where both pass.",
-    page: "Make it idempotent: set values and do not count, or mark what is done (facts A6).",
+    page: "Make it idempotent: set values and do not count, or mark what is done \
+           (<https://github.com/mongodb/specifications/blob/master/source/retryable-writes/retryable-writes.md>, under unsupported \
+           operations).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             if write.op.is_multi() {
@@ -86,7 +94,7 @@ pub const BULK_WITH_MULTI: Rule = Rule {
     summary: "One multi-document write makes a whole bulk not retryable.",
     why: "The Java driver sends no `txnNumber` for any command of a bulk that holds an `updateMany` or `deleteMany`. A lost reply then \
           ends in an error, and the application's retry writes again what was written.",
-    page: "Put the multi-document writes into a bulk of their own (facts A5, F8; report R32). Ordered or not makes no difference. Other \
+    page: "Put the multi-document writes into a bulk of their own (Java driver 5.4.0, `BulkWriteBatch`). Ordered or not makes no difference. Other \
            drivers judge each command.",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
@@ -113,7 +121,7 @@ pub const MAX_TIME_DROPPED: Rule = Rule {
     summary: "`findAndModify` with a `maxTime` that Spring Data does not pass on.",
     why: "The query's `maxTime` never reaches the server, so nothing ends the operation there. It looks as if it were bounded.",
     page: "Spring Data MongoDB ignores it in 4.4.0 and 5.1.1; use the driver's `findOneAndUpdate` with `maxTime`, or `timeoutMS` \
-           (facts E).",
+           (Spring Data MongoDB 4.4.0, `MongoTemplate`).",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
             if write.dropped_max_time {
@@ -136,7 +144,8 @@ pub const TRANSACTION: Rule = Rule {
     summary: "A retried listener writes in a transaction.",
     why: "Writes in a transaction are never resent; only commit and abort are, once. When a commit's answer is lost, a retry of the \
           body writes again what may have been committed; retrying the commit alone is right.",
-    page: "Make the body idempotent, or retry `UnknownTransactionCommitResult` by committing again (facts A6, F10; report R5).",
+    page: "Make the body idempotent, or retry `UnknownTransactionCommitResult` by committing again \
+           (<https://github.com/mongodb/specifications/blob/master/source/transactions/transactions.md>).",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             if write.in_transaction {
@@ -157,7 +166,7 @@ pub const TICKETS: Rule = Rule {
     why: "A stalled copy holds its ticket; when none is left, every other write of the deployment waits. Then the stall of one \
           collection is an outage of all.",
     page: "MongoDB 4.4 to 6.0 lets 128 writes into the engine at once; 7.0 adapts the number. Copies = consumers x executions of a \
-           record (facts F12).",
+           record.",
     check: |context, findings| {
         let Some(tickets) = context.service.write_tickets.value else { return };
         for (listener, prediction) in context.listeners() {
@@ -183,12 +192,89 @@ pub const BULK_REMOVE: Rule = Rule {
     summary: "A bulk of Spring Data holds a `remove`.",
     why: "`BulkOperations.remove` is always a `deleteMany`, also by `_id`, so the bulk carries no `txnNumber` and is never resent. The \
           other writes in it lose their protection as well.",
-    page: "Use the driver's `DeleteOneModel` through `template.execute`, or a second bulk for removes (facts Y1).",
+    page: "Use the driver's `DeleteOneModel` through `template.execute`, or a second bulk for removes: `BulkOperations.remove` is a \
+           `DeleteManyModel` (Spring Data MongoDB 4.4.0, `DefaultBulkOperations`).",
     check: |context, findings| {
         for write in context.service.listeners.iter().flat_map(|listener| &listener.writes) {
             if write.op == Op::Bulk && write.by_spring_data && write.models.contains(&Op::DeleteMany) {
                 let message = "this bulk holds a remove: it is sent once, without txnNumber";
                 findings.push(Finding::new(message).at(write.place.as_ref()).fix("a bulk of its own for the removes"));
+            }
+        }
+    },
+};
+
+/// BF044.
+pub const SWALLOWED: Rule = Rule {
+    id: "BF044",
+    name: "failure-swallowed",
+    level: Level::Warning,
+    summary: "A failed write is caught in the listener and not thrown again.",
+    why: "The record counts as done: its offset is committed, no retry follows and no dead letter is written. The write is lost for \
+          good where it did not get through, and nobody hears of it where it did.",
+    page: "Throw the exception again, so that the error handler decides; catch only what is no failure, such as \
+           `DuplicateKeyException` of an insert that a former copy has made \
+           (<https://github.com/openimsdk/open-im-server/issues/3799> is such a case).",
+    check: |context, findings| {
+        for (listener, write) in writes(context) {
+            if let Failure::Swallowed(at) = &write.failure {
+                let message =
+                    format!("{}: a failed {} ends here, and the record counts as done", listener.name, write.op.name());
+                findings.push(Finding::new(message).at(at.as_ref().or(place(listener, write))).fix("throw e;"));
+            }
+        }
+    },
+};
+
+/// BF045.
+pub const DETACHED: Rule = Rule {
+    id: "BF045",
+    name: "write-detached",
+    level: Level::Warning,
+    summary: "A write runs on another thread, and the listener does not wait for it.",
+    why: "The record's offset can be committed before the write is done, so a crash or a failure loses it. The error handler sees no \
+          failure, and nothing bounds how many such writes run at once.",
+    page: "Wait for the result in the listener (`block()`, `join()`), or return it: Spring Kafka 3.2 and later waits for a \
+           `CompletableFuture` or `Mono` that a listener returns \
+           (`MessagingMessageListenerAdapter`).",
+    check: |context, findings| {
+        for (listener, write) in writes(context) {
+            if let Failure::Detached { how, place: at } = &write.failure {
+                let message = format!(
+                    "{}: this {} is handed on by {how}: its failure reaches nobody",
+                    listener.name,
+                    write.op.name()
+                );
+                findings
+                    .push(Finding::new(message).at(at.as_ref().or(place(listener, write))).fix("wait for the result"));
+            }
+        }
+    },
+};
+
+/// BF046.
+pub const COUNTS: Rule = Rule {
+    id: "BF046",
+    name: "update-counts-again",
+    level: Level::Error,
+    summary: "A retried update counts or appends.",
+    why: "`$inc`, `$mul`, `$push` and their like change the document in each execution, so every copy that gets through counts once \
+          more. A resend of the driver does not: it carries the same number.",
+    page: "Set the result in place of counting, or remember the record in the document and ask for it in the filter: \
+           `{ _id: id, done: { $ne: key } }` with `$push: { done: key }`.",
+    check: |context, findings| {
+        for (listener, prediction, write) in retried(context) {
+            if let Some(operator) = &write.counts
+                && write.is_guarded != Some(true)
+            {
+                let message = format!(
+                    "{}: ${operator} of this {} runs in {} of one record",
+                    listener.name,
+                    write.op.name(),
+                    prediction.copies.copies()
+                );
+                let fix = "Query.query(where(\"_id\").is(id).and(\"done\").ne(key)), new Update().inc(\"amount\", n).push(\"done\", key)";
+                findings.push(Finding::new(message).at(place(listener, write)).fix(fix));
             }
         }
     },
@@ -202,7 +288,8 @@ pub const LATE_COPY: Rule = Rule {
     summary: "A retried update or upsert has no check of version or order.",
     why: "After a stall the copies finish in any order, so an older copy can write last. It was seen to undo a newer write that had \
           been reported as done.",
-    page: "Put the version or the record's offset into the filter: `{ _id, offset: { $lt: 42 } }` (facts Y5).",
+    page: "Put the version or the record's offset into the filter: `{ _id, offset: { $lt: 42 } }`. Measured on \
+           mongod 4.4: after a release the final value came from an older execution than the newest.",
     check: |context, findings| {
         for (listener, prediction, write) in retried(context) {
             let overwrites =

@@ -7,6 +7,7 @@ use backfire_model::back_off::{BackOff, Exponential, SpringVersion, no_random};
 use proptest::prelude::*;
 
 use super::*;
+use crate::bounds::Recovery;
 use crate::classifier::{Classifier, Rule};
 use crate::dead_letters::Destination;
 use crate::failure::ErrorClass;
@@ -28,7 +29,7 @@ fn settings(back_off: BackOff) -> RetrySettings {
 }
 
 fn record() -> Record {
-    Record { topic: "orders".to_owned(), offset: 7, ..Record::default() }
+    Record { topic: "orders".into(), offset: 7, ..Record::default() }
 }
 
 /// Runs one record on a paused clock. Each execution takes `work_ms`; the n-th fails with the n-th class, succeeds at
@@ -63,6 +64,7 @@ async fn log(handler: &mut ErrorHandler<fn() -> f64>, classes: &str, work_ms: u6
     let outcome = match outcome {
         Outcome::Succeeded { value, execution } => format!("succeeded with {value} in {execution}"),
         Outcome::DeadLettered { execution } => format!("dead after {execution}"),
+        Outcome::Terminal { execution, terminal } => format!("{terminal:?} after {execution}"),
     };
     log.borrow_mut().push(outcome);
     log.into_inner()
@@ -163,6 +165,14 @@ async fn a_full_list_keeps_the_record_until_there_is_room() {
     assert_eq!((emptied.len(), letters.len(), letters.refused()), (1, 1, 2));
     assert_eq!(lines.last().map(String::as_str), Some("dead after 6"));
     assert!(lines.contains(&"4000 kept 4 1".to_owned()), "{lines:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_full_list_ends_in_the_terminal_state_where_the_settings_bound_it() {
+    let recovery = Recovery { first_wait_ms: 100, max_tries: 3, then: Terminal::Stop, ..Recovery::default() };
+    let bounded = RetrySettings { recovery: Some(recovery), ..settings(BackOff::fixed(0, 0)) };
+    let expected = ["0 start 1 (1)", "10 fail 1 a", "10 kept 1 0", "110 kept 1 0", "310 kept 1 0", "Stop after 1"];
+    assert_eq!(log(&mut handler(bounded, 0), "a", 10).await, expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -53,6 +53,7 @@ fn run(settings: RetrySettings, classes: &str) -> String {
                 turn.recovered();
                 log.push("!".to_owned());
             }
+            Some(Turn::Terminal(_)) => panic!("recovered, and in the terminal state"),
             None => {
                 return format!("{} executions: {}", state.execution(), log.join(" "));
             }
@@ -115,9 +116,14 @@ fn recoveries(reset_on_recovery_failure: bool, class: char) -> Vec<u32> {
         match turn {
             Turn::Execute(turn) => drop(turn.failed(&failure(class), Duration::ZERO)),
             Turn::Wait(turn) => turn.time(Duration::ZERO),
+            Turn::Terminal(_) => panic!("no terminal state by Spring's rules"),
             Turn::Recover(turn) => {
                 tried.push(turn.execution().0);
-                if tried.len() < 4 { turn.failed() } else { turn.recovered() }
+                if tried.len() < 4 {
+                    turn.failed(Duration::ZERO);
+                } else {
+                    turn.recovered();
+                }
             }
         }
     }
@@ -171,6 +177,108 @@ fn the_consumer_thread_sleeps_in_slices() {
         assert_eq!(WaitMode::Exact.takes_ms(wait_ms), wait_ms);
     }
     assert_eq!(WaitMode::Slices.takes_ms(u64::MAX), u64::MAX);
+}
+
+/// Runs a record that fails for ever with these classes in turn, each execution `work_ms` long; gives the number of
+/// executions and what ended the retries.
+fn ends(settings: RetrySettings, classes: &str, work_ms: u64) -> (u32, Option<Spent>) {
+    let mut state = RetryState::new(settings, no_random).unwrap();
+    let mut now = Duration::from_secs(7);
+    state.begin_at(now);
+    for class in classes.chars().cycle().take(5_000) {
+        let Some(Turn::Execute(turn)) = state.turn() else { panic!("no execution") };
+        now += Duration::from_millis(work_ms);
+        let after = turn.failed(&failure(class), now);
+        if after.spent.is_some() {
+            return (state.execution().0, after.spent);
+        }
+        let Some(Turn::Wait(turn)) = state.turn() else { panic!("no wait") };
+        now = turn.until();
+        turn.time(now);
+    }
+    (state.execution().0, None)
+}
+
+#[test]
+fn bounds_end_what_springs_rules_do_not() {
+    let bounds = |max_attempts, max_elapsed_ms| Bounds { max_attempts, max_elapsed_ms, ..Bounds::default() };
+    let endless = settings(BackOff::fixed_unlimited(1_000), true);
+    assert_eq!(ends(endless.clone(), "ab", 0), (5_001, None));
+    let cap = RetrySettings { bounds: bounds(Some(4), None), ..endless.clone() };
+    assert_eq!(ends(cap, "ab", 0), (4, Some(Spent::AttemptCap)));
+    let window = RetrySettings { bounds: bounds(Some(40), Some(10_000)), ..endless };
+    assert_eq!(ends(window.clone(), "ab", 500), (7, Some(Spent::RetryWindow)));
+    // One execution that lasts longer than the window, and the one retry that it is granted.
+    assert_eq!(ends(window, "a", 15_000), (2, Some(Spent::RetryWindow)));
+    assert_eq!(ends(settings(BackOff::fixed(0, 3), false), "ab", 0), (4, Some(Spent::BackOff)));
+    assert_eq!(ends(settings(BackOff::fixed(0, 3), false), "ax", 0), (2, Some(Spent::NotRetryable)));
+    let once = RetrySettings { reclassify: false, ..settings(BackOff::fixed(0, 3), false) };
+    assert_eq!(ends(once, "ax", 0), (4, Some(Spent::BackOff)));
+}
+
+#[test]
+fn only_bounded_settings_say_so() {
+    assert!(RetrySettings::bounded().is_bounded());
+    assert!(!RetrySettings::default().is_bounded());
+    let no_recovery = RetrySettings { recovery: None, ..RetrySettings::bounded() };
+    assert!(!no_recovery.is_bounded());
+    let by_back_off = RetrySettings { bounds: Bounds::default(), ..RetrySettings::bounded() };
+    assert!(!by_back_off.is_bounded());
+    assert!(RetrySettings { back_off: BackOff::fixed(0, 3), ..by_back_off.clone() }.is_bounded());
+    let custom = Some(CustomBackOff::new(|_| Some(1)));
+    assert!(!RetrySettings { back_off: BackOff::fixed(0, 3), custom, ..by_back_off }.is_bounded());
+}
+
+#[test]
+fn an_own_back_off_is_asked_for_each_retry() {
+    let custom = Some(CustomBackOff::new(|retry| (retry <= 3).then_some(retry * 10)));
+    assert_eq!(run(RetrySettings { custom, ..settings(BackOff::None, true) }, "a"), "4 executions: 10 20 30 !");
+}
+
+/// What follows when nothing can be recovered: `wait 100`, `alarm`, and the terminal state; at most eight entries.
+fn gives_up(then: Terminal) -> Vec<String> {
+    let recovery = Some(Recovery { first_wait_ms: 100, max_wait_ms: 300, max_tries: 3, then });
+    let settings = RetrySettings { recovery, ..settings(BackOff::fixed(0, 1), true) };
+    let mut state = RetryState::new(settings, no_random).unwrap();
+    let (mut log, mut now) = (Vec::new(), Duration::ZERO);
+    while log.len() < 8 {
+        match state.turn() {
+            Some(Turn::Execute(turn)) => {
+                log.push(format!("execution {}", turn.execution()));
+                turn.failed(&failure('a'), now);
+            }
+            Some(Turn::Wait(turn)) => {
+                now = turn.until();
+                turn.time(now);
+            }
+            Some(Turn::Recover(turn)) => {
+                let after = turn.failed(now);
+                let alarm = if after.alarm { " alarm" } else { "" };
+                log.push(format!("try {}{alarm} {:?}", after.tries, after.wait_ms));
+            }
+            Some(Turn::Terminal(turn)) if then == Terminal::Park && turn.tries() < 5 => {
+                log.push(format!("not parked, wait {}", turn.failed(now)));
+            }
+            Some(Turn::Terminal(turn)) => {
+                log.push(format!("{:?}", turn.terminal()));
+                turn.done();
+            }
+            None => return log,
+        }
+    }
+    log
+}
+
+#[test]
+fn a_recovery_that_fails_is_tried_again_without_the_work_and_ends() {
+    let tries = ["execution 1", "execution 2", "try 1 Some(100)", "try 2 Some(200)"];
+    let with = |rest: &[&'static str]| [&tries[..], rest].concat();
+    assert_eq!(gives_up(Terminal::Skip), with(&["try 3 alarm None", "Skip"]));
+    assert_eq!(gives_up(Terminal::Stop), with(&["try 3 alarm None", "Stop"]));
+    let endless = ["try 3 alarm Some(300)", "try 4 alarm Some(300)", "try 5 alarm Some(300)", "try 6 alarm Some(300)"];
+    assert_eq!(gives_up(Terminal::Block), with(&endless));
+    let parked = ["try 3 alarm None", "not parked, wait 300", "try 5 alarm None", "Park"];
+    assert_eq!(gives_up(Terminal::Park), with(&parked));
 }
 
 pub(crate) fn any_back_off() -> impl Strategy<Value = BackOff> {
@@ -228,5 +336,32 @@ proptest! {
         let log = run(settings(back_off, true), &format!("{}.", "a".repeat(count)));
         let expected = format!("{} executions: {}", waits.len() + 1, [waits, vec![end.to_owned()]].concat().join(" "));
         prop_assert_eq!(log, expected);
+    }
+}
+
+proptest! {
+    /// With bounds a record ends within its attempts, and no retry begins outside its window but the one granted.
+    #[test]
+    fn bounded_retries_end(
+        back_off in any_back_off(), classes in "[abs]{1,5}", most in 1_u32..12, window_ms in 0_u64..30_000,
+        jitter in 0.0..=1.0, work_ms in 0_u64..5_000, seed: u64,
+    ) {
+        let bounds = Bounds { max_attempts: Some(most), max_elapsed_ms: Some(window_ms), jitter, ..Bounds::default() };
+        let settings = RetrySettings { bounds, ..settings(back_off, true) };
+        let mut state = RetryState::new(settings, SplitMix64::new(seed)).unwrap();
+        let mut now = Duration::ZERO;
+        for class in classes.chars().cycle().take(20) {
+            let Some(Turn::Execute(turn)) = state.turn() else { break };
+            let execution = turn.execution().0;
+            prop_assert!(execution <= most);
+            prop_assert!(execution <= 2 || now <= Duration::from_millis(window_ms));
+            now += Duration::from_millis(work_ms);
+            turn.failed(&failure(class), now);
+            if let Some(Turn::Wait(turn)) = state.turn() {
+                now = turn.until();
+                turn.time(now);
+            }
+        }
+        prop_assert!(matches!(state.turn(), Some(Turn::Recover(_))));
     }
 }

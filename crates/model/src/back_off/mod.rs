@@ -114,6 +114,15 @@ impl BackOff {
         }
     }
 
+    /// Whether its waits are random.
+    pub fn has_jitter(&self) -> bool {
+        match self {
+            Self::None | Self::Fixed(_) => false,
+            Self::Exponential(growing) => growing.jitter_ms != 0,
+            Self::ExponentialMaxRetries(growing) => growing.jitter_ms != 0,
+        }
+    }
+
     /// Checks the settings for one Spring version.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod credential;
 mod diagnostic;
 mod host;
 mod mask;
+mod moved;
 mod notes;
 mod options;
 mod parse;
@@ -36,6 +37,7 @@ use std::str::FromStr;
 pub use credential::{AuthMechanism, Credential};
 pub use diagnostic::{Diagnostic, Error, Part, Problem, Severity};
 pub use host::{DEFAULT_PORT, Host, HostKind};
+pub use moved::Moved;
 pub use options::{
     Alias, DefaultValue, Effect, JavaSupport, OPTIONS, OptionName, OptionSpec, Repeat, find as find_option,
     nearest as nearest_option,

@@ -10,7 +10,7 @@ mod walk;
 use serde::{Deserialize, Serialize};
 
 use crate::counts::{Counts, Extras};
-use walk::Walk;
+use walk::{First, Walk};
 
 /// What decides how often a logical write is sent and copied.
 #[derive(Debug, Clone, PartialEq)]
@@ -26,10 +26,16 @@ pub struct Plan {
     pub max_time_ms: Option<u64>,
     /// The waits between executions; their number plus one is the number of executions.
     pub waits_ms: Vec<u64>,
+    /// Whether they are random, and these are the shortest.
+    pub has_jitter: bool,
     /// Whether the waits start over when the error is of another class than the one before (Spring Kafka from 2.9 on; D1).
     pub resets_on_exception_change: bool,
     /// What keeps the server from finishing.
     pub stall: Stall,
+    /// When it begins.
+    pub stall_from_ms: u64,
+    /// How long it lasts; `None`: until the application has finished. Not of a fail point that counts.
+    pub stall_for_ms: Option<u64>,
     /// How many writes may be in the engine at once.
     pub write_tickets: u64,
     /// A wait for a ticket looks for its deadline once per this time.
@@ -99,6 +105,45 @@ pub enum Stall {
         /// How many replies are lost.
         times: u64,
     },
+    /// Others hold every ticket.
+    Tickets,
+    /// Another holds the collection's lock.
+    Lock,
+    /// Sessions are not given out.
+    Sessions,
+    /// Every write takes time in the engine, with its ticket and locks, deaf to interrupts.
+    Slow {
+        /// How long, on average.
+        takes_ms: u64,
+        /// How the times are spread.
+        #[serde(default)]
+        distribution: Distribution,
+    },
+    /// The connection is closed when a write arrives, and the write is not executed.
+    Reset {
+        /// How many.
+        times: u64,
+    },
+    /// The primary steps down; nobody is primary until the stall is over.
+    StepDown,
+}
+
+/// How times are spread around their mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Distribution {
+    /// All are alike.
+    #[default]
+    Fixed,
+    /// Exponentially: many short ones, a few long ones.
+    Exponential,
+}
+
+impl Stall {
+    /// Whether it lasts until somebody lifts it; the others are over by themselves.
+    pub fn is_lifted(self) -> bool {
+        !matches!(self, Stall::None | Stall::FailCommand { .. } | Stall::LostReply { .. } | Stall::Reset { .. })
+    }
 }
 
 /// A driver looks at a server at most this often (`minHeartbeatFrequencyMS` of the SDAM specification).
@@ -118,6 +163,22 @@ pub enum Unpredictable {
          looked at the server, which it does at most every {MIN_HEARTBEAT_MS} ms"
     )]
     TooTight(u64),
+    /// Chance decides.
+    #[error("{0}: only a simulation can say what comes of it")]
+    Chance(&'static str),
+    /// Two things are due at the same instant, and which is first decides the numbers.
+    #[error(
+        "{at_ms} ms after the first send {one} and {other}, at the same instant, and which of the two is first decides the \
+         numbers: set the times further apart"
+    )]
+    Tie {
+        /// When, in milliseconds after the first send.
+        at_ms: u64,
+        /// The one.
+        one: &'static str,
+        /// The other.
+        other: &'static str,
+    },
     /// The error handler never gives up.
     #[error(
         "the retries do not end: after {0} executions the class of the error still changes, and each change starts the \
@@ -140,11 +201,35 @@ pub struct Prediction {
 /// Predicts one logical write.
 ///
 /// # Errors
-/// When the client would wait for ever.
+/// When the client would wait for ever, when chance decides, or when two things that decide are due at the same instant.
 pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
-    let mut walk = Walk::new(plan);
+    if plan.has_jitter {
+        return Err(Unpredictable::Chance("with jitter the waits between executions are random"));
+    }
+    match plan.stall {
+        Stall::StepDown => {
+            return Err(Unpredictable::Chance("after a step-down a client looks for a primary in its own time"));
+        }
+        Stall::Slow { distribution: Distribution::Exponential, .. } => {
+            return Err(Unpredictable::Chance("the times in the engine are random"));
+        }
+        Stall::Slow { .. } if !matches!(plan.effect, Effect::NewDocuments(_)) => {
+            return Err(Unpredictable::Chance("slow writes to one document conflict at random instants"));
+        }
+        _ => {}
+    }
+    let mut walk = Walk::new(plan, First::Server);
     walk.go()?;
-    Ok(walk.prediction())
+    let prediction = walk.prediction();
+    if let Some((at_ms, other)) = walk.tie() {
+        // Where it does not matter what is first, there is a prediction all the same.
+        let mut reversed = Walk::new(plan, First::Client);
+        reversed.go()?;
+        if reversed.prediction() != prediction {
+            return Err(Unpredictable::Tie { at_ms, one: "the client acts", other });
+        }
+    }
+    Ok(prediction)
 }
 
 #[cfg(test)]
@@ -159,8 +244,11 @@ mod tests {
             resends: true,
             max_time_ms: None,
             waits_ms: vec![0; 3],
+            has_jitter: false,
             resets_on_exception_change: true,
             stall: Stall::Engine,
+            stall_from_ms: 0,
+            stall_for_ms: None,
             write_tickets: 128,
             ticket_slice_ms: 500,
             deadline_counts_fail_point: false,
@@ -252,6 +340,35 @@ mod tests {
         let stall = Stall::FailCommand { hold_ms: 12_000, times: u64::MAX };
         let spread = Plan { socket_timeout_ms: Some(5_000), waits_ms: vec![10_000; 3], stall, ..plan() };
         check(&spread, [4, 8, 4, 4, 1, 0, 4]);
+    }
+
+    #[test]
+    fn a_tie_that_decides_is_refused_and_another_is_not() {
+        let check = |plan: Plan, expected: Option<u64>| match (predict(&plan), expected) {
+            (Err(Unpredictable::Tie { at_ms, .. }), Some(expected_ms)) => assert_eq!(at_ms, expected_ms, "{plan:?}"),
+            (Ok(_), None) => {}
+            (found, _) => panic!("{plan:?}: {found:?}"),
+        };
+        let interruptible = Plan { stall: Stall::Interruptible, ..plan() };
+        let held = |hold_ms| Plan { stall: Stall::FailCommand { hold_ms, times: 1 }, ..plan() };
+        // The deadline of a write, or of a resend that waits for its session, and the client's patience.
+        check(Plan { max_time_ms: Some(30_000), ..plan() }, Some(60_000));
+        check(Plan { max_time_ms: Some(30_000), ..interruptible.clone() }, Some(30_000));
+        check(Plan { max_time_ms: Some(29_999), ..interruptible.clone() }, None);
+        // The end of a hold or of the stall, and the client's patience.
+        check(held(30_000), Some(30_000));
+        check(held(29_000), None);
+        check(Plan { stall_for_ms: Some(60_000), ..plan() }, Some(60_000));
+        check(Plan { stall_for_ms: Some(59_000), ..plan() }, None);
+        // The end of the stall and a deadline.
+        let tied = Plan { max_time_ms: Some(20_000), stall_for_ms: Some(60_000), ..interruptible.clone() };
+        check(tied, Some(60_000));
+        // Under timeoutMS both sides have the same deadline, and mean the same by it.
+        check(Plan { timeout_ms: Some(3_000), ..interruptible }, None);
+        // A hold that ends as the client does something else.
+        let apart =
+            Plan { socket_timeout_ms: Some(5_000), stall: Stall::FailCommand { hold_ms: 20_000, times: 8 }, ..plan() };
+        check(apart, None);
     }
 
     #[test]

@@ -9,6 +9,9 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Effect, Plan, Stall};
 
+/// The session of a copy is held by nobody of its own operations: sessions are not given out.
+const NOBODY: usize = usize::MAX;
+
 /// How an operation ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -18,8 +21,8 @@ pub(super) enum Ended {
     Replayed,
     /// `MaxTimeMSExpired`.
     Expired,
-    /// It wrote, and the connection was closed instead of a reply.
-    ReplyLost,
+    /// The connection was closed instead of a reply, whether it wrote or not.
+    ConnectionClosed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,8 +55,16 @@ pub(super) struct Op {
     since_ms: u64,
     has_ticket: bool,
     has_session: bool,
+    /// It was turned away before it was looked at.
+    refused: bool,
     /// Times at which it was at work or waited for anything but its session.
     active_ms: Vec<(u64, u64)>,
+}
+
+impl Op {
+    pub(super) fn is_over(&self) -> bool {
+        self.phase == Phase::Over
+    }
 }
 
 /// A copy: what the server knows of one (`lsid`, `txnNumber`).
@@ -71,6 +82,8 @@ pub(super) struct Copy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
     HoldOver,
+    /// Slow work in the engine is done.
+    WorkDone,
     /// A place that is interrupted at the deadline itself.
     Deadline,
     /// A place that looks for its deadline now.
@@ -93,7 +106,7 @@ pub(super) struct Server<'p> {
     stalls: bool,
     /// Commands that `failCommand` has caught.
     caught: u64,
-    /// Replies that were lost.
+    /// Replies that were lost, or connections closed before.
     lost: u64,
     /// What ended, in order, and has not been looked at by the client.
     pub(super) ended: VecDeque<(usize, Ended)>,
@@ -137,7 +150,7 @@ impl<'p> Server<'p> {
             free_tickets: plan.write_tickets,
             ticket_queue: VecDeque::new(),
             writer: None,
-            stalls: matches!(plan.stall, Stall::Engine | Stall::Interruptible),
+            stalls: false,
             caught: 0,
             lost: 0,
             ended: VecDeque::new(),
@@ -162,6 +175,7 @@ impl<'p> Server<'p> {
         self.now_ms = self.now_ms.max(at_ms);
         match (due, self.ops[op].phase) {
             (Due::HoldOver, Phase::Held) => self.after_fail_point(op),
+            (Due::WorkDone, Phase::Deaf) => self.commit(op),
             (Due::Deadline, Phase::Session | Phase::Stalled) if self.is_expired(op) => self.expire(op),
             (Due::Look, Phase::Ticket) if self.is_expired(op) => self.expire(op),
             (Due::Look, Phase::Conflict) if self.is_expired(op) => self.expire(op),
@@ -199,6 +213,7 @@ impl<'p> Server<'p> {
             since_ms: self.now_ms,
             has_ticket: false,
             has_session: false,
+            refused: false,
             active_ms: Vec::new(),
         });
         match self.plan.stall {
@@ -206,6 +221,12 @@ impl<'p> Server<'p> {
             Stall::FailCommand { hold_ms, times } if self.caught < times.max(1) => {
                 self.caught += 1;
                 self.schedule(self.now_ms + hold_ms, op, Due::HoldOver);
+            }
+            Stall::Reset { times } if self.lost < times.max(1) => {
+                self.lost += 1;
+                self.ops[op].phase = Phase::Over;
+                self.ops[op].refused = true;
+                self.ended.push_back((op, Ended::ConnectionClosed));
             }
             _ => self.after_fail_point(op),
         }
@@ -223,6 +244,9 @@ impl<'p> Server<'p> {
             // Without a number there is no session to wait for and no history.
             self.copies[copy].executed = true;
             return self.take_ticket(op);
+        }
+        if self.stalls && self.plan.stall == Stall::Sessions {
+            self.copies[copy].holder.get_or_insert(NOBODY);
         }
         if self.copies[copy].holder.is_some() {
             self.enter(op, Phase::Session);
@@ -254,7 +278,7 @@ impl<'p> Server<'p> {
     }
 
     fn take_ticket(&mut self, op: usize) {
-        if self.free_tickets > 0 {
+        if self.free_tickets > 0 && !(self.stalls && self.plan.stall == Stall::Tickets) {
             self.free_tickets -= 1;
             self.ops[op].has_ticket = true;
             return self.work(op);
@@ -274,9 +298,13 @@ impl<'p> Server<'p> {
             return self.expire(op);
         }
         match self.plan.stall {
-            Stall::Interruptible if self.stalls => {
+            Stall::Interruptible | Stall::Lock if self.stalls => {
                 self.enter(op, Phase::Stalled);
                 self.schedule_deadline(op, Due::Deadline);
+            }
+            Stall::Slow { takes_ms, .. } if self.stalls && takes_ms > 0 => {
+                self.enter(op, Phase::Deaf);
+                self.schedule(self.now_ms + takes_ms, op, Due::WorkDone);
             }
             Stall::Engine if self.stalls => match (self.plan.effect, self.writer) {
                 (Effect::NewDocuments(_), _) => self.enter(op, Phase::Deaf),
@@ -312,7 +340,7 @@ impl<'p> Server<'p> {
         *wrote_ms = wrote_ms.or(Some(self.now_ms));
         let lost = matches!(self.plan.stall, Stall::LostReply { times } if self.lost < times) && self.plan.resends;
         self.lost += u64::from(lost);
-        self.over(op, if lost { Ended::ReplyLost } else { Ended::Done });
+        self.over(op, if lost { Ended::ConnectionClosed } else { Ended::Done });
     }
 
     fn expire(&mut self, op: usize) {
@@ -355,12 +383,39 @@ impl<'p> Server<'p> {
 
     /// Resends that wait for the session that their original holds.
     pub(super) fn waiting_resends(&self) -> u64 {
-        self.copies.iter().filter(|copy| copy.holder.is_some()).map(|copy| copy.waiting.len() as u64).sum()
+        self.copies
+            .iter()
+            .filter(|copy| copy.holder.is_some_and(|holder| holder != NOBODY))
+            .map(|copy| copy.waiting.len() as u64)
+            .sum()
+    }
+
+    /// The stall begins.
+    pub(super) fn stall(&mut self) {
+        self.stalls = self.plan.stall.is_lifted();
+    }
+
+    /// Whether an operation that can be interrupted reaches its deadline at this very instant.
+    pub(super) fn has_deadline_now(&self) -> bool {
+        let can_end = |op: &&Op| matches!(op.phase, Phase::Session | Phase::Stalled | Phase::Ticket);
+        self.ops.iter().filter(can_end).any(|op| op.deadline_ms == Some(self.now_ms))
+    }
+
+    /// Whether writes meet the stall now.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.stalls
     }
 
     /// The stall ends: what stands still goes on.
     pub(super) fn release(&mut self) {
         self.stalls = false;
+        match self.plan.stall {
+            Stall::Tickets => return self.give_tickets_out(),
+            Stall::Sessions => return self.give_sessions_out(),
+            // Work that has begun takes its time.
+            Stall::Slow { .. } => return,
+            _ => {}
+        }
         let standing: Vec<_> =
             (0..self.ops.len()).filter(|op| matches!(self.ops[*op].phase, Phase::Stalled | Phase::Deaf)).collect();
         for op in standing {
@@ -379,6 +434,31 @@ impl<'p> Server<'p> {
         }
     }
 
+    fn give_tickets_out(&mut self) {
+        while self.free_tickets > 0
+            && let Some(next) = self.ticket_queue.pop_front()
+        {
+            self.free_tickets -= 1;
+            self.ops[next].has_ticket = true;
+            self.work(next);
+        }
+    }
+
+    fn give_sessions_out(&mut self) {
+        let expired: Vec<_> =
+            (0..self.ops.len()).filter(|op| self.ops[*op].phase == Phase::Session && self.is_expired(*op)).collect();
+        expired.into_iter().for_each(|op| self.expire(op));
+        for copy in 0..self.copies.len() {
+            if self.copies[copy].holder == Some(NOBODY) {
+                self.copies[copy].holder = None;
+                if let Some(next) = self.copies[copy].waiting.pop_front() {
+                    self.enter(next, Phase::Ticket);
+                    self.begin(next);
+                }
+            }
+        }
+    }
+
     /// Whether every operation has ended.
     pub(super) fn is_idle(&self) -> bool {
         self.ops.iter().all(|op| op.phase == Phase::Over)
@@ -387,10 +467,10 @@ impl<'p> Server<'p> {
     /// The most copies that were active at one instant. It is reached when an operation becomes active.
     pub(super) fn most_copies_at_once(&self) -> u64 {
         let mut spans: Vec<(u64, u64, usize)> = Vec::new();
-        for op in &self.ops {
+        for op in self.ops.iter().filter(|op| !op.refused) {
             // An operation that took no time was there for an instant.
             spans.extend(op.active_ms.iter().map(|(from_ms, to_ms)| (*from_ms, *to_ms, op.copy)));
-            if op.active_ms.is_empty() {
+            if op.active_ms.is_empty() && self.copies[op.copy].executed {
                 spans.push((op.arrived_ms, op.arrived_ms, op.copy));
             }
         }

@@ -1,7 +1,7 @@
 //! The client's side, and the walk through time.
 
 use super::server::{Ended, Server};
-use super::{Effect, MIN_HEARTBEAT_MS, Plan, Prediction, Stall, Unpredictable};
+use super::{Effect, MIN_HEARTBEAT_MS, Plan, Prediction, Unpredictable};
 use crate::counts::{Counts, Extras};
 
 /// More executions than this are as good as endless.
@@ -46,14 +46,30 @@ pub(super) struct Walk<'p> {
     resends: u64,
     waiting_resends: u64,
     application_ends_ms: u64,
-    /// Writes that were let go together.
+    /// Copies that were let go together.
     released: u64,
+    /// Whether a stall that begins later has begun.
+    turned: bool,
+    first: First,
+    /// When first two things were due at the same instant, and what met the client's step.
+    tie: Option<(u64, &'static str)>,
+}
+
+/// Which of two things happens first that are due at the same instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum First {
+    /// The stall begins or ends, then the server goes on, then the client.
+    Server,
+    /// The other way round.
+    Client,
 }
 
 impl<'p> Walk<'p> {
-    pub(super) fn new(plan: &'p Plan) -> Self {
+    pub(super) fn new(plan: &'p Plan, first: First) -> Self {
         Self {
             plan,
+            first,
+            tie: None,
             server: Server::new(plan),
             client: Client::Over,
             executions: 0,
@@ -65,12 +81,16 @@ impl<'p> Walk<'p> {
             waiting_resends: 0,
             application_ends_ms: 0,
             released: 0,
+            turned: false,
         }
     }
 
     /// # Errors
-    /// When nothing ends the wait of the client.
+    /// When nothing ends the wait of the client, or two things that decide the numbers are due at the same instant.
     pub(super) fn go(&mut self) -> Result<(), Unpredictable> {
+        if self.plan.stall_from_ms == 0 {
+            self.server.stall();
+        }
         self.execute();
         while self.client != Client::Over {
             self.next_moment()?;
@@ -80,15 +100,46 @@ impl<'p> Walk<'p> {
         }
         self.application_ends_ms = self.server.now_ms;
         self.waiting_resends = self.server.waiting_resends();
-        let writing = self.writing_copies();
-        self.server.release();
+        self.lift();
         while !self.server.is_idle() && self.server.next_ms().is_some() {
             self.server.step();
         }
-        if !matches!(self.plan.stall, Stall::FailCommand { .. }) {
-            self.released = self.writing_copies() - writing;
-        }
         Ok(())
+    }
+
+    /// When first two things were due at the same instant, and what met the client's step.
+    pub(super) fn tie(&self) -> Option<(u64, &'static str)> {
+        self.tie
+    }
+
+    /// The stall ends.
+    fn lift(&mut self) {
+        if self.server.is_stalled() {
+            let mut standing: Vec<_> = self.server.ops.iter().filter(|op| !op.is_over()).map(|op| op.copy).collect();
+            standing.dedup();
+            self.released = self.released.max(standing.len() as u64);
+        }
+        self.server.release();
+    }
+
+    fn refuse(&self, one: &'static str, other: &'static str) -> Unpredictable {
+        Unpredictable::Tie { at_ms: self.server.now_ms, one, other }
+    }
+
+    /// Whether the answer and the end of the client's patience come at the same instant. Under `timeoutMS` the server's
+    /// deadline is the client's, and both mean the same to the application.
+    fn answer_ties(&self, how: Ended, until_ms: Option<u64>) -> bool {
+        let is_same = how == Ended::Expired && self.plan.operation_timeout_ms().is_some();
+        until_ms == Some(self.server.now_ms) && !is_same
+    }
+
+    /// When the stall begins or ends next.
+    fn turn_ms(&self) -> Option<u64> {
+        let from_ms = self.plan.stall_from_ms;
+        if self.server.now_ms < from_ms && !self.turned {
+            return Some(from_ms);
+        }
+        self.plan.stall_for_ms.filter(|_| self.server.is_stalled()).map(|for_ms| from_ms + for_ms)
     }
 
     fn writing_copies(&self) -> u64 {
@@ -101,6 +152,17 @@ impl<'p> Walk<'p> {
             if let Client::Waits { op: awaited, attempt, until_ms } = self.client
                 && awaited == op
             {
+                if self.answer_ties(how, until_ms) {
+                    let patience = match self.plan.operation_timeout_ms() {
+                        Some(_) => "the client's timeoutMS runs out",
+                        None => "the client's socketTimeoutMS runs out",
+                    };
+                    let answer = match how {
+                        Ended::Expired => "the write it waits for reaches its maxTimeMS",
+                        _ => "the write it waits for ends",
+                    };
+                    return Err(self.refuse(patience, answer));
+                }
                 return self.answered(how, attempt, until_ms);
             }
             return Ok(());
@@ -111,8 +173,38 @@ impl<'p> Walk<'p> {
             Client::Selects { at_ms, until_ms, .. } => self.earliest(Some(until_ms.map_or(at_ms, |ms| ms.min(at_ms)))),
             Client::Over => return Ok(()),
         };
-        match (self.server.next_ms(), own_ms) {
+        let (server_ms, turn_ms) = (self.server.next_ms(), self.turn_ms());
+        let next_ms = [server_ms, own_ms, turn_ms].into_iter().flatten().min();
+        if let Some(now_ms) = next_ms
+            && [server_ms, own_ms, turn_ms].iter().filter(|due_ms| **due_ms == Some(now_ms)).count() > 1
+        {
+            let other =
+                if turn_ms == Some(now_ms) { "the stall begins or ends" } else { "the server goes on with a write" };
+            self.tie = self.tie.or(Some((now_ms, other)));
+        }
+        let others_ms = [server_ms, own_ms].into_iter().flatten().min();
+        let turns = |turn_ms: &u64| match (others_ms, self.first) {
+            (None, _) => true,
+            (Some(others_ms), First::Server) => *turn_ms <= others_ms,
+            (Some(others_ms), First::Client) => *turn_ms < others_ms,
+        };
+        if let Some(turn_ms) = turn_ms.filter(turns) {
+            self.server.now_ms = turn_ms;
+            if self.server.is_stalled() {
+                // Lifted by the clock. Who lifts it because the application has ended comes after the deadline.
+                if self.server.has_deadline_now() {
+                    return Err(self.refuse("the stall ends", "a write reaches its maxTimeMS"));
+                }
+                self.lift();
+            } else {
+                self.turned = true;
+                self.server.stall();
+            }
+            return Ok(());
+        }
+        match (server_ms, own_ms) {
             (Some(server_ms), Some(own_ms)) if server_ms < own_ms => self.server.step(),
+            (Some(server_ms), Some(own_ms)) if server_ms == own_ms && self.first == First::Server => self.server.step(),
             (Some(_), None) => self.server.step(),
             (_, Some(own_ms)) => {
                 self.server.now_ms = own_ms;
@@ -183,7 +275,7 @@ impl<'p> Walk<'p> {
             Ended::Expired if csot => self.failed(Failure::OperationTimeout),
             Ended::Expired => self.failed(Failure::MaxTimeExpired),
             // A broken connection is; under `timeoutMS` as often as there is time for.
-            Ended::ReplyLost => {
+            Ended::ConnectionClosed => {
                 let left_ms = until_ms.filter(|_| csot).map(|until_ms| until_ms.saturating_sub(self.server.now_ms));
                 if let Some(left_ms) = left_ms.filter(|left_ms| *left_ms <= MIN_HEARTBEAT_MS) {
                     return Err(Unpredictable::TooTight(left_ms));

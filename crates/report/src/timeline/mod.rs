@@ -2,13 +2,14 @@
 
 mod said;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use backfire_model::event::{ClientEvent, Event, Outcome, SendError, ServerEvent, Wait, What, WriteId};
 use backfire_model::ledger::{CopyKey, Ledger};
 use backfire_model::{Lsid, OpId};
 use comfy_table::{ContentArrangement, Table, presets};
 
+use crate::text::letter;
 use backfire_model::run::Run;
 use said::{Deed, Said, Who, sentences};
 
@@ -30,11 +31,27 @@ pub fn render(run: &Run, width_columns: Option<u16>) -> String {
     if let Some(width) = width_columns {
         table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
     }
-    table.set_header(["time", "client", "server"]);
+    // Where only the server was watched, what arrived is what the client did.
+    let client = if has_client(run) { "client" } else { "client, as the server sees it" };
+    table.set_header(["time", client, "server"]);
     for row in rows(run) {
         table.add_row([time(row.at_ms, run.scale), row.client.join("; "), row.server.join("; ")]);
     }
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
+}
+
+/// Whether the client told what it did.
+fn has_client(run: &Run) -> bool {
+    run.events.iter().any(|event| matches!(event.what, What::Client(_)))
+}
+
+/// An error's text, as far as it fits into a row.
+fn shortened(error: &str) -> String {
+    const LONGEST: usize = 160;
+    match error.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{}...", &error[..end]),
+        None => error.to_owned(),
+    }
 }
 
 /// Seconds, the finer the shorter the run.
@@ -75,22 +92,30 @@ enum Told {
 /// Puts events into words; remembers the letters of sessions and the numbers of copies.
 struct Teller {
     scale: f64,
+    has_client: bool,
+    /// Whether the last error of the client has been told with its send.
+    error_told: bool,
     ledger: Ledger,
     letters: BTreeMap<Lsid, String>,
     copies: BTreeMap<CopyKey, u64>,
     resends: BTreeMap<OpId, bool>,
     reads: BTreeMap<OpId, String>,
+    /// What operations wait for at the moment.
+    waits: BTreeMap<OpId, Wait>,
 }
 
 impl Teller {
     fn new(run: &Run) -> Self {
         Self {
             scale: run.scale,
+            has_client: has_client(run),
+            error_told: false,
             ledger: Ledger::new(run.namespace.clone()),
             letters: BTreeMap::new(),
             copies: BTreeMap::new(),
             resends: BTreeMap::new(),
             reads: BTreeMap::new(),
+            waits: BTreeMap::new(),
         }
     }
 
@@ -98,8 +123,33 @@ impl Teller {
         self.ledger.record(event);
         match &event.what {
             What::Client(event) => self.client(event).map(Told::Client),
-            What::Server(event) => self.server(event).map(Told::Server),
+            What::Server(event) => {
+                let said = self.server(event);
+                match self.arrival(event).filter(|_| !self.has_client) {
+                    Some(arrival) => Some(Told::Client(arrival)),
+                    None => said.map(Told::Server),
+                }
+            }
         }
+    }
+
+    /// A write that arrived, from the side of the client that sent it.
+    fn arrival(&mut self, event: &ServerEvent) -> Option<String> {
+        let ServerEvent::Arrived { op, write, command, .. } = event else { return None };
+        let is_resend = *self.resends.get(op)?;
+        let identity = self.identity(write);
+        Some(if is_resend {
+            format!("resends {command} ({identity})")
+        } else {
+            format!("sends {command} ({identity})")
+        })
+    }
+
+    /// Copies that have a ticket: those that run and wait neither for one nor in a fail point.
+    fn copies_with_ticket(&self) -> u64 {
+        let without = self.waits.iter().filter(|(_, wait)| matches!(wait, Wait::Ticket | Wait::FailPoint));
+        let without: BTreeSet<_> = without.filter_map(|(op, _)| self.ledger.copy_of_op(*op)).collect();
+        self.ledger.running_copies().saturating_sub(without.len() as u64)
     }
 
     /// `A, 1`: the session's letter and the number.
@@ -114,6 +164,11 @@ impl Teller {
     }
 
     fn client(&mut self, event: &ClientEvent) -> Option<String> {
+        match event {
+            ClientEvent::Send { .. } | ClientEvent::Reply { .. } => self.error_told = false,
+            ClientEvent::SendFailed { .. } => self.error_told = true,
+            _ => {}
+        }
         Some(match event {
             ClientEvent::Send { execution, write, command, attempt, .. } => {
                 let identity = self.identity(write);
@@ -130,10 +185,18 @@ impl Teller {
                 SendError::Server { code, code_name, .. } => format!("the server answers {code_name} ({code})"),
             },
             ClientEvent::ExecutionSucceeded { execution } => format!("execution {execution} succeeds"),
-            ClientEvent::ExecutionFailed { execution, .. } => format!("execution {execution} fails"),
+            ClientEvent::ExecutionFailed { execution, .. } if self.error_told => format!("execution {execution} fails"),
+            ClientEvent::ExecutionFailed { execution, error } => {
+                format!("execution {execution} fails: {}", shortened(error))
+            }
+            ClientEvent::BackOffRestarted { .. } => "another error than before: the back-off starts over".to_owned(),
             ClientEvent::BackOff { wait_ms, .. } if *wait_ms > 0 => format!("back-off {}", time(*wait_ms, self.scale)),
             ClientEvent::DeadLetter { .. } => "retries exhausted: dead letter".to_owned(),
+            ClientEvent::RecoveryFailed { .. } => "the dead letter could not be published".to_owned(),
             ClientEvent::HungUp => "the client closes its connections".to_owned(),
+            ClientEvent::Lost { .. } => "max.poll.interval.ms exceeded: the partitions are lost".to_owned(),
+            ClientEvent::CommitFailed { .. } => "the commit fails: the consumer is out of its group".to_owned(),
+            ClientEvent::Assigned { .. } | ClientEvent::Revoked { .. } => return None,
             ClientEvent::ExecutionStarted { .. } | ClientEvent::Reply { .. } | ClientEvent::BackOff { .. } => {
                 return None;
             }
@@ -150,9 +213,15 @@ impl Teller {
             self.resends.insert(op, is_resend);
             return None;
         }
+        match event {
+            ServerEvent::Waiting { wait, .. } => drop(self.waits.insert(op, *wait)),
+            ServerEvent::Resumed { .. } | ServerEvent::Ended { .. } => drop(self.waits.remove(&op)),
+            _ => {}
+        }
         let copy = self.copies.get(&key).copied().unwrap_or(next);
         let who = if self.resends.get(&op) == Some(&true) { Who::ResendOf(copy) } else { Who::Copy(copy) };
         let deed = match event {
+            ServerEvent::Waiting { wait: Wait::Ticket, .. } => Deed::Waits(Wait::Ticket, self.copies_with_ticket()),
             ServerEvent::Waiting { wait, .. } => Deed::Waits(*wait, self.ledger.running_copies()),
             ServerEvent::Committed { documents, .. } => Deed::Commits { documents: u64::from(*documents) },
             ServerEvent::Replayed { .. } => Deed::AnsweredFromHistory,
@@ -190,25 +259,63 @@ impl Teller {
     }
 }
 
-/// A, B, … Z, AA, AB, …
-fn letter(mut number: usize) -> String {
-    let mut letters = Vec::new();
-    loop {
-        letters.push(char::from(b'A' + (number % 26) as u8));
-        match (number / 26).checked_sub(1) {
-            Some(rest) => number = rest,
-            None => break,
-        }
-    }
-    letters.into_iter().rev().collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use backfire_model::counts::{Counts, Extras};
+    use backfire_model::{ConnectionId, Execution, RequestId};
+
+    fn run(events: impl IntoIterator<Item = What>) -> Run {
+        let events = events.into_iter().map(|what| Event { at_ms: 0, record: None, consumer: None, what }).collect();
+        let nothing = (Counts::default(), Extras::default());
+        Run { scenario: "x".into(), scale: 1.0, namespace: None, predicted: nothing, measured: nothing, events }
+    }
+
+    fn client(run: &Run) -> Vec<String> {
+        rows(run).into_iter().flat_map(|row| row.client).collect()
+    }
 
     #[test]
-    fn sessions_get_letters() {
-        assert_eq!([0, 1, 25, 26, 27, 701, 702].map(letter), ["A", "B", "Z", "AA", "AB", "ZZ", "AAA"]);
+    fn an_error_is_told_once_and_so_is_a_back_off_that_starts_over() {
+        let (execution, write, request_id) = (Execution(1), WriteId::default(), RequestId(1));
+        let failed = || What::Client(ClientEvent::ExecutionFailed { execution, error: "Bad: no".into() });
+        let timeout = SendError::SocketTimeout;
+        let execution_of = Some(execution);
+        let events = [
+            What::Client(ClientEvent::Reply { execution: execution_of, write, request_id }),
+            failed(),
+            What::Client(ClientEvent::SendFailed { execution: execution_of, write, request_id, error: timeout }),
+            failed(),
+            What::Client(ClientEvent::BackOffRestarted { execution }),
+        ];
+        assert_eq!(
+            client(&run(events)),
+            [
+                "execution 1 fails: Bad: no",
+                "socket timeout",
+                "execution 1 fails",
+                "another error than before: the back-off starts over"
+            ]
+        );
+        assert_eq!(shortened(&"ä".repeat(200)).chars().count(), 163);
+    }
+
+    #[test]
+    fn where_no_client_tells_the_server_does() {
+        let write = WriteId { lsid: Some(Lsid(Default::default())), txn_number: Some(backfire_model::TxnNumber(1)) };
+        let arrived = |op: i32| {
+            What::Server(ServerEvent::Arrived {
+                op: OpId(op),
+                write,
+                connection: ConnectionId(1),
+                request_id: RequestId(op),
+                app_name: None,
+                command: "insert".into(),
+                namespace: "db.c".into(),
+            })
+        };
+        let run = run([arrived(1), arrived(2)]);
+        assert_eq!(client(&run), ["sends insert (A, 1)", "resends insert (A, 1)"]);
+        assert!(render(&run, None).contains("client, as the server sees it"));
     }
 }

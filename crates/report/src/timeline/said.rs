@@ -16,7 +16,7 @@ pub(super) enum Who {
 /// What it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// Waits, while so many copies run.
+    /// Waits, while so many copies run; for a ticket, while so many have one.
     Waits(Wait, u64),
     Commits {
         documents: u64,
@@ -132,15 +132,19 @@ fn sentence(members: &[Who], deed: &Deed) -> String {
     let one = members.len() == 1;
     let (is, ends) = if one { ("is", "ends") } else { ("are", "end") };
     match deed {
-        Deed::Waits(wait, running) => {
-            let running = match running {
+        Deed::Waits(wait, copies) => {
+            let running = match copies {
                 1 => "1 copy runs".to_owned(),
                 many => format!("{many} copies run"),
             };
             match wait {
                 Wait::Session => format!("{who} waits for its session"),
                 Wait::FailPoint => format!("{who} is held by the fail point ({running})"),
-                Wait::Ticket => format!("{who} waits for a ticket ({running})"),
+                Wait::Ticket => match copies {
+                    0 => format!("{who} waits for a ticket (no copy has one)"),
+                    1 => format!("{who} waits for a ticket (1 copy has one)"),
+                    many => format!("{who} waits for a ticket ({many} copies have one)"),
+                },
                 Wait::Lock => format!("{who} waits for a lock"),
                 Wait::WriteConflict => format!("{who} meets a write conflict ({running})"),
                 Wait::EngineStall => format!("{who} stands still in the engine ({running})"),

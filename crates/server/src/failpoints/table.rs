@@ -39,6 +39,8 @@ pub const FORGET_RETRY_HISTORY: &str = "forgetRetryHistory";
 pub const STALL_IN_ENGINE: &str = "stallInEngine";
 /// backfire's own: a write stands still before its engine work, with ticket and lock, and does check for interrupts.
 pub const STALL_INTERRUPTIBLE: &str = "stallInterruptible";
+/// backfire's own: no session is given out.
+pub const STALL_IN_SESSION_CHECKOUT: &str = "stallInSessionCheckout";
 /// backfire's own: work in the engine takes time.
 pub const SLOW_ENGINE: &str = "slowEngine";
 
@@ -71,6 +73,11 @@ pub const FAIL_POINTS: &[FailPointRow] = &[
         STALL_INTERRUPTIBLE,
         "backfire's own: a write stands still with its ticket and locks at a place where maxTimeMS and killOp end it; \
          data: {namespace, appName, blockTimeMS}",
+    ),
+    row(
+        STALL_IN_SESSION_CHECKOUT,
+        "backfire's own: a write with a txnNumber waits for its session, whoever has it; maxTimeMS, killOp and killSessions \
+         end it; data: {appName}",
     ),
     row(
         SLOW_ENGINE,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_model::event::Wait;
+use tokio::time::Instant;
 
 use crate::error::Result;
 use crate::locks::tickets::Request;
@@ -21,16 +22,23 @@ pub async fn take(op: &Op, pool: &Arc<TicketPool>) -> Result<Ticket> {
         Request::Ticket(ticket) => return Ok(ticket),
         Request::Queued(queued) => queued,
     };
-    let slice = Duration::from_millis(op.shared.params.get(Param::LabTicketWaitSliceMillis) as u64);
+    let slice_ms = (op.shared.params.get(Param::LabTicketWaitSliceMillis) as u64).max(1);
     let note = op.note_wait(Wait::Ticket);
+    let began = Instant::now();
     loop {
+        // Nobody looks while there is no reason to stop; when there is one, it is seen at the end of the slice.
+        if let Ok(ticket) = op.wait(queued.granted()).await {
+            note.over();
+            return Ok(ticket);
+        }
+        let slices = (began.elapsed().as_millis() as u64).div_ceil(slice_ms).max(1);
         tokio::select! {
             biased;
             ticket = queued.granted() => {
                 note.over();
                 return Ok(ticket);
             }
-            () = tokio::time::sleep(slice) => op.check_interrupt()?,
+            () = tokio::time::sleep_until(began + Duration::from_millis(slices * slice_ms)) => op.check_interrupt()?,
         }
     }
 }

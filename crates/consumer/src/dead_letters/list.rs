@@ -1,26 +1,10 @@
-//! Where records go that are given up: a list in memory, with the headers of a dead-letter topic.
+//! Dead letters in a list in memory.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::dead_letters::{Destination, dead_letter};
 use crate::failure::Failure;
-use crate::headers;
 use crate::record::Record;
-use crate::spring_kafka::SpringKafkaVersion;
-
-/// Where a dead letter is sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Destination {
-    /// What is put behind the topic's name; the partition stays the same.
-    pub topic_suffix: String,
-    /// The consumer group, for the header.
-    pub consumer_group: Option<String>,
-}
-
-impl Default for Destination {
-    fn default() -> Self {
-        Self { topic_suffix: SpringKafkaVersion::default().dead_letter_suffix.to_owned(), consumer_group: None }
-    }
-}
 
 /// The list is full; the record is not in it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +46,7 @@ impl DeadLetters {
             list.refused += 1;
             return Err(DeadLettersFull { limit: self.limit });
         }
-        let letter = Record { offset: list.published, ..self.letter(record, failure) };
+        let letter = Record { offset: list.published, ..dead_letter(record, failure, &self.destination) };
         list.published += 1;
         list.letters.push(letter.clone());
         Ok(letter)
@@ -92,47 +76,13 @@ impl DeadLetters {
         // Each change is whole by itself, so a panic elsewhere leaves nothing half done.
         self.list.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    /// As Spring Kafka's `DeadLetterPublishingRecoverer` builds it: headers about the exception replace older ones,
-    /// those about the origin are added behind them.
-    fn letter(&self, record: &Record, failure: &Failure) -> Record {
-        let failure = failure.clone().of_listener();
-        let mut letter =
-            Record { topic: format!("{}{}", record.topic, self.destination.topic_suffix), ..record.clone() };
-        let message = format!("{}; {}", failure.outer().message, failure.root().message);
-        let exception = [
-            (headers::EXCEPTION_FQCN, failure.outer().class.name().to_owned()),
-            (headers::EXCEPTION_CAUSE_FQCN, failure.root().class.name().to_owned()),
-            (headers::EXCEPTION_MESSAGE, message),
-            (headers::EXCEPTION_STACKTRACE, stack_trace(&failure)),
-        ];
-        for (name, value) in exception {
-            letter.headers.retain(|(key, _)| key != name);
-            letter.headers.push((name.to_owned(), value.into_bytes()));
-        }
-        let mut add = |name: &str, value: &[u8]| letter.headers.push((name.to_owned(), value.to_vec()));
-        add(headers::ORIGINAL_TOPIC, record.topic.as_bytes());
-        add(headers::ORIGINAL_PARTITION, &record.partition.to_be_bytes());
-        add(headers::ORIGINAL_OFFSET, &record.offset.to_be_bytes());
-        add(headers::ORIGINAL_TIMESTAMP, &record.timestamp_ms.to_be_bytes());
-        add(headers::ORIGINAL_TIMESTAMP_TYPE, record.timestamp_type.to_string().as_bytes());
-        if let Some(group) = &self.destination.consumer_group {
-            add(headers::ORIGINAL_CONSUMER_GROUP, group.as_bytes());
-        }
-        letter
-    }
-}
-
-/// The chain as Java's `printStackTrace` writes it; there are no frames.
-fn stack_trace(failure: &Failure) -> String {
-    let lines = failure.chain().enumerate();
-    lines.map(|(index, link)| format!("{}{link}\n", if index == 0 { "" } else { "Caused by: " })).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::failure::ErrorClass;
+    use crate::headers;
 
     fn failure() -> Failure {
         let cause = Failure::new(ErrorClass::new("com.mongodb.MongoSocketReadTimeoutException"), "Timeout");
@@ -144,7 +94,7 @@ mod tests {
     fn a_dead_letter_says_where_it_came_from_and_why() {
         let destination = Destination { consumer_group: Some("group".to_owned()), ..Destination::default() };
         let record = Record {
-            topic: "orders".to_owned(),
+            topic: "orders".into(),
             partition: 3,
             offset: 258,
             timestamp_ms: 1_000,
@@ -155,9 +105,9 @@ mod tests {
         };
         let letters = DeadLetters::new(destination, 10);
         let letter = letters.publish(&record, &failure()).unwrap();
-        assert_eq!((letter.topic.as_str(), letter.partition, letter.offset), ("orders-dlt", 3, 0));
+        assert_eq!((&*letter.topic, letter.partition, letter.offset), ("orders-dlt", 3, 0));
         assert_eq!((&letter.key, &letter.value), (&record.key, &record.value));
-        let expected: [(&str, &[u8]); 11] = [
+        let expected: [(&str, &[u8]); 12] = [
             ("own", b"1"),
             ("kafka_dlt-exception-fqcn", b"org.springframework.kafka.listener.ListenerExecutionFailedException"),
             ("kafka_dlt-exception-cause-fqcn", b"org.springframework.dao.DataAccessResourceFailureException"),
@@ -168,6 +118,7 @@ mod tests {
                   Caused by: org.springframework.dao.DataAccessResourceFailureException: read timed out\n\
                   Caused by: com.mongodb.MongoSocketReadTimeoutException: Timeout\n",
             ),
+            ("backfire_dlt-hops", b"1"),
             ("kafka_dlt-original-topic", b"orders"),
             ("kafka_dlt-original-partition", &[0, 0, 0, 3]),
             ("kafka_dlt-original-offset", &[0, 0, 0, 0, 0, 0, 1, 2]),
@@ -180,7 +131,7 @@ mod tests {
         assert_eq!(letter.header(headers::EXCEPTION_FQCN), Some(expected[1].1));
         // Dead again: the origin is added behind, the exception is replaced.
         let again = letters.publish(&letter, &failure()).unwrap();
-        assert_eq!((again.topic.as_str(), again.offset), ("orders-dlt-dlt", 1));
+        assert_eq!((&*again.topic, again.offset), ("orders-dlt-dlt", 1));
         assert_eq!(again.header(headers::ORIGINAL_TOPIC), Some(b"orders-dlt".as_slice()));
         let count = |name: &str| again.headers.iter().filter(|(key, _)| key == name).count();
         assert_eq!((count(headers::EXCEPTION_FQCN), count(headers::ORIGINAL_TOPIC)), (1, 2));

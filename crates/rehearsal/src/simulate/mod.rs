@@ -1,0 +1,188 @@
+//! A simulation: many consumers and many records, the real server, driver and error handler, on a paused clock.
+//!
+//! It has to run on a current-thread runtime whose clock is paused. The same seed gives the same events.
+
+mod consumers;
+mod recorder;
+pub mod sweep;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backfire_consumer::source::memory::{Broker, BrokerSettings};
+use backfire_consumer::{ProducerRecord, SplitMix64, StopHandle};
+use backfire_driver::DriverError;
+use backfire_model::event::Observer;
+use backfire_model::predict::predict;
+use backfire_model::scenario::Scenario;
+use backfire_model::simulated::Simulated;
+use backfire_model::{Execution, Namespace};
+use backfire_server::ServerConfig;
+use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
+use bson::{Document, doc};
+
+use crate::application::THE_RECORD;
+use crate::documents::document;
+use crate::lab::Lab;
+use crate::rehearse::{CONTROL_URI, RehearsalError, Transport, scaled_uri};
+use crate::stall::Stalling;
+use consumers::Consumers;
+use recorder::Recorder;
+
+pub use recorder::{EventWatcher, ProgressWatcher};
+
+/// The topic of the records.
+const TOPIC: &str = "records";
+/// Where dead letters go.
+const DEAD_LETTER_TOPIC: &str = "records-dlt";
+/// How long operations may take to end after everything that held them is gone.
+const END_PATIENCE: Duration = Duration::from_secs(3600);
+
+/// How a simulation is run.
+#[derive(Default)]
+pub struct SimulateOptions {
+    /// Seed of everything random.
+    pub seed: u64,
+    /// How many events to keep.
+    pub events_max: usize,
+    /// Sees every event as it happens.
+    pub watcher: Option<EventWatcher>,
+    /// Sees how far it is.
+    pub progress: Option<ProgressWatcher>,
+}
+
+/// Runs a scenario with all its consumers and records, on a clock of its own that stands still while there is work to do.
+///
+/// # Errors
+/// When it could not be run. A run that is not over at the scenario's `load.until_ms` is no error.
+pub fn simulate(scenario: &Scenario, options: SimulateOptions) -> Result<Simulated, RehearsalError> {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()?
+        .block_on(simulate_on_paused_clock(scenario, options))
+}
+
+/// The same, on the clock of the runtime that is there; it has to be a current-thread runtime with a paused clock.
+///
+/// # Errors
+/// As those of [`simulate`].
+pub async fn simulate_on_paused_clock(
+    scenario: &Scenario,
+    options: SimulateOptions,
+) -> Result<Simulated, RehearsalError> {
+    let profile = Profile::by_name(&scenario.profile).ok_or_else(|| {
+        let allowed = PROFILES.map(|profile| profile.name).join(", ");
+        RehearsalError::Profile(scenario.profile.clone(), allowed)
+    })?;
+    if scenario.workload.hang_up_after_ms.is_some() {
+        return Err(RehearsalError::NotSimulated("workload.hang_up_after_ms is about one client"));
+    }
+    let plan = scenario.plan(1.0, profile.deadline_origin == DeadlineOrigin::CommandStart)?;
+    let predicted = predict(&plan);
+    let (load, namespace) = (&scenario.load, scenario.namespace());
+    let recorder = Recorder::new(namespace.to_string(), options.events_max, options.watcher, options.progress);
+    let mut config = ServerConfig::new("", 0);
+    config.profile = profile;
+    config.seed = options.seed;
+    config.observer = Some(Arc::clone(&recorder) as Arc<dyn Observer>);
+    config.argv = vec!["backfire".to_owned(), "simulate".to_owned(), scenario.name.clone()];
+    let lab = Lab::start(config, Transport::Memory).await?;
+    let uri = lab.uri(&scaled_uri(scenario, &plan)?)?;
+    let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
+    let service = (load.service_ms > 0).then_some((load.service_ms, load.service));
+    let stalling = Stalling::new(&plan, &namespace, uri.app_name(), true, service, &control, lab.server());
+    set_up(scenario, &control, &namespace, &plan, &stalling).await?;
+
+    // Kafka's default for the delay.
+    let settings = BrokerSettings { initial_rebalance_delay: Duration::from_secs(3), ..BrokerSettings::default() };
+    let broker = Broker::new(settings, SplitMix64::new(options.seed));
+    let partitions = i32::try_from(load.partitions()).unwrap_or(i32::MAX);
+    let topics = [TOPIC, DEAD_LETTER_TOPIC].map(|topic| broker.create_topic(topic, partitions));
+    topics.into_iter().collect::<Result<(), _>>().map_err(|error| RehearsalError::Application(error.to_string()))?;
+    let stop = StopHandle::new();
+    let consumers = Consumers::start(scenario, &plan, &lab, &uri, &broker, &recorder, &stop, options.seed).await?;
+    recorder.until_assigned(load.partitions()).await;
+
+    recorder.begin();
+    let began = tokio::time::Instant::now();
+    let playing = tokio::spawn(Arc::clone(&stalling).play());
+    let producing = tokio::spawn(produce(broker.clone(), partitions, load.records, load.arrival_interval_ms));
+    let all = load.records_all();
+    let until = began + Duration::from_millis(load.until_ms);
+    let is_complete = tokio::time::timeout_at(until, recorder.until_committed(all)).await.is_ok();
+    let application_ended_ms = recorder.now_ms();
+    playing.abort();
+    let stall_ended_ms = plan
+        .stall
+        .is_lifted()
+        .then(|| plan.stall_for_ms.map_or(application_ended_ms, |for_ms| plan.stall_from_ms + for_ms))
+        .map(|ended_ms| ended_ms.min(application_ended_ms));
+    if is_complete {
+        stalling.lift().await?;
+        if tokio::time::timeout(END_PATIENCE, recorder.until_quiet()).await.is_err() {
+            return Err(RehearsalError::Stuck(0, END_PATIENCE.as_secs()));
+        }
+    }
+    let documents = control.database(&namespace.db).collection(&namespace.coll).count_documents(doc! {}).await?;
+    let first = recorder.numbers_of(THE_RECORD);
+    let (mut outcome, series, events, events_dropped) = recorder.finish(stall_ended_ms);
+    outcome.documents = documents;
+    producing.abort();
+    stop.stop();
+    consumers.end();
+    control.close().await;
+    lab.stop().await;
+    Ok(Simulated {
+        scenario: scenario.clone(),
+        seed: options.seed,
+        first,
+        outcome,
+        series,
+        predicted,
+        stall_ms: stall_ended_ms.map(|ended_ms| (plan.stall_from_ms, ended_ms)),
+        is_complete,
+        events,
+        events_dropped,
+    })
+}
+
+async fn set_up(
+    scenario: &Scenario,
+    control: &backfire_driver::Client,
+    namespace: &Namespace,
+    plan: &backfire_model::predict::Plan,
+    stalling: &Stalling,
+) -> Result<(), DriverError> {
+    let database = control.database(&namespace.db);
+    let seed: Vec<Document> =
+        scenario.workload.seed.iter().map(|table| document(table, THE_RECORD, Execution(0))).collect();
+    if seed.is_empty() {
+        database.create_collection(&namespace.coll).await?;
+    } else {
+        database.collection(&namespace.coll).insert_many(seed).await?;
+    }
+    let admin = control.database("admin");
+    let tickets = plan.write_tickets as i64;
+    admin.run_command(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": tickets }).await?;
+    stalling.set_up().await
+}
+
+/// Puts the records into the topic: all at once, or one per partition at every interval.
+async fn produce(broker: Broker, partitions: i32, records: u64, interval_ms: u64) {
+    for number in 0..records {
+        if number > 0 && interval_ms > 0 {
+            tokio::time::sleep(Duration::from_millis(interval_ms)).await;
+        }
+        for partition in 0..partitions {
+            let record =
+                ProducerRecord { topic: TOPIC.into(), partition: Some(partition), ..ProducerRecord::default() };
+            if let Err(error) = broker.send(record) {
+                tracing::error!("a record was not stored: {error}");
+                return;
+            }
+        }
+        // A million records are not stored before the first is read.
+        tokio::task::yield_now().await;
+    }
+}
