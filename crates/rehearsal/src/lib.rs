@@ -12,6 +12,7 @@ pub mod recorder;
 pub mod rehearse;
 pub mod simulate;
 mod stall;
+mod workload;
 
 pub use app::{AppOptions, rehearse_app};
 pub use rehearse::{Options, RehearsalError, Transport, rehearse};

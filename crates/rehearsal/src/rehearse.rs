@@ -10,17 +10,17 @@ use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::predict::{Plan, Stall, Unpredictable, predict};
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, ScenarioError};
-use backfire_model::{Execution, Namespace};
+use backfire_model::Namespace;
 use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
-use crate::application::{self, OneWrite, THE_RECORD, Write};
+use crate::application::{self, OneWrite, Write};
 use crate::client_events::ClientEvents;
-use crate::documents::document;
 use crate::lab::Lab;
 use crate::recorder::{Recorder, Watcher};
 use crate::stall::Stalling;
+use crate::workload;
 
 /// How clients reach the lab server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,33 +139,9 @@ impl Stage {
         self.control.database("admin").run_command(command).await
     }
 
-    /// Runs the write once while nothing stalls, and takes back what it wrote: one that the server refuses anyway shows
-    /// nothing about stalls.
-    async fn try_write(&self) -> Result<(), RehearsalError> {
-        self.seed().await?;
-        let write = Write::new(Arc::clone(&self.scenario), &self.control, None);
-        write.execute(THE_RECORD, Execution(1)).await.map_err(RehearsalError::Write)?;
-        self.control.database(&self.namespace.db).run_command(doc! { "drop": &self.namespace.coll }).await?;
-        Ok(())
-    }
-
-    /// The documents that are there before.
-    async fn seed(&self) -> Result<(), DriverError> {
-        let collection = self.control.database(&self.namespace.db).collection(&self.namespace.coll);
-        let seed: Vec<_> =
-            self.scenario.workload.seed.iter().map(|table| document(table, THE_RECORD, Execution(0))).collect();
-        if seed.is_empty() {
-            // The collection exists before the first write, so that every write meets the same locks.
-            self.control.database(&self.namespace.db).create_collection(&self.namespace.coll).await?;
-        } else {
-            collection.insert_many(seed).await?;
-        }
-        Ok(())
-    }
-
     /// Everything as the scenario wants it, the stall included.
     pub(crate) async fn set_up(&self) -> Result<(), DriverError> {
-        self.seed().await?;
+        workload::seed(&self.scenario, &self.control).await?;
         self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": self.plan.write_tickets as i64 })
             .await?;
         self.admin(doc! { "setParameter": 1, "labTicketWaitSliceMillis": self.plan.ticket_slice_ms as i64 }).await?;
@@ -227,7 +203,7 @@ pub(crate) fn scaled_uri(scenario: &Scenario, plan: &Plan) -> Result<ConnectionS
 pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, RehearsalError> {
     predict(&scenario.plan(options.scale, false)?)?;
     let stage = Stage::start(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
-    stage.try_write().await?;
+    workload::try_write(&stage.scenario, &stage.control).await?;
     stage.set_up().await?;
     let current = Arc::new(AtomicU32::new(0));
     let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };

@@ -81,8 +81,12 @@ pub fn sentences(story: &Story) -> Vec<String> {
             .push(format!("{they} failed {}: what had been done was done again.", times(story.group.commits_failed)));
     }
     if story.measured.waiting_resends > 0 {
+        let when = match story.fates[Fate::UnderWay.number()] {
+            0 => "When the application had finished",
+            _ => "In the end",
+        };
         sentences.push(format!(
-            "When the application had finished, {} still waited for the session of {} original.",
+            "{when}, {} still waited for the session of {} original.",
             many(story.measured.waiting_resends, "resend"),
             if story.measured.waiting_resends == 1 { "its" } else { "their" },
         ));

@@ -105,20 +105,6 @@ pub enum Fill {
 }
 
 impl Fill {
-    /// Its name in the page's data.
-    pub fn name(self) -> &'static str {
-        match self {
-            Fill::Empty => "empty",
-            Fill::Solid => "solid",
-            Fill::Dots => "dots",
-            Fill::Vertical => "vertical",
-            Fill::Horizontal => "horizontal",
-            Fill::Crossed => "crossed",
-            Fill::Rising => "rising",
-            Fill::Falling => "falling",
-        }
-    }
-
     /// The lines of one tile of 6 by 6, as an SVG path to be stroked; empty for a fill without a pattern.
     pub fn path(self) -> &'static str {
         match self {

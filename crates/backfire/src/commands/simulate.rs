@@ -83,14 +83,7 @@ fn perform(arguments: &Simulate) -> Result<Exit, String> {
 }
 
 fn scenario(arguments: &Simulate) -> Result<Scenario, String> {
-    let mut scenario = match &arguments.scenario_file {
-        None => Scenario::built_in(&arguments.scenario).map_err(|error| error.to_string())?,
-        Some(path) => {
-            let text =
-                std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
-            Scenario::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?
-        }
-    };
+    let mut scenario = crate::scenario::read(&arguments.scenario, arguments.scenario_file.as_deref())?;
     for (name, value) in &arguments.set {
         let dial = Dial::find(name)?;
         dial.set(&mut scenario, &dial.value(value)?)?;

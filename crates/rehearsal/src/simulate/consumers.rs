@@ -68,6 +68,7 @@ fn settings(scenario: &Scenario) -> ContainerSettings {
     let kafka = &scenario.kafka;
     let mut settings = ContainerSettings::spring(SpringKafkaVersion::default());
     settings.retry.back_off = scenario.retry.back_off.clone();
+    settings.retry.spring = scenario.retry.spring_framework;
     settings.retry.reset_on_exception_change = scenario.retry.reset_on_exception_change;
     settings.retry.wait_mode = WaitMode::Exact;
     settings.max_poll_records = usize::try_from(kafka.max_poll_records).unwrap_or(usize::MAX);

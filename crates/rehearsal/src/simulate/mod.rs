@@ -11,21 +11,20 @@ use std::time::Duration;
 
 use backfire_consumer::source::memory::{Broker, BrokerSettings};
 use backfire_consumer::{ProducerRecord, SplitMix64, StopHandle};
-use backfire_driver::DriverError;
+use backfire_driver::Client;
 use backfire_model::event::Observer;
-use backfire_model::predict::predict;
+use backfire_model::predict::{Plan, predict};
 use backfire_model::scenario::Scenario;
 use backfire_model::simulated::Simulated;
-use backfire_model::{Execution, Namespace};
 use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
-use bson::{Document, doc};
+use bson::doc;
 
 use crate::application::THE_RECORD;
-use crate::documents::document;
 use crate::lab::Lab;
 use crate::rehearse::{CONTROL_URI, RehearsalError, Transport, scaled_uri};
 use crate::stall::Stalling;
+use crate::workload;
 use consumers::Consumers;
 use recorder::Recorder;
 
@@ -92,7 +91,7 @@ pub async fn simulate_on_paused_clock(
     let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
     let service = (load.service_ms > 0).then_some((load.service_ms, load.service));
     let stalling = Stalling::new(&plan, &namespace, uri.app_name(), true, service, &control, lab.server());
-    set_up(scenario, &control, &namespace, &plan, &stalling).await?;
+    set_up(scenario, &control, &plan, &stalling).await?;
 
     // Kafka's default for the delay.
     let settings = BrokerSettings { initial_rebalance_delay: Duration::from_secs(3), ..BrokerSettings::default() };
@@ -147,25 +146,13 @@ pub async fn simulate_on_paused_clock(
     })
 }
 
-async fn set_up(
-    scenario: &Scenario,
-    control: &backfire_driver::Client,
-    namespace: &Namespace,
-    plan: &backfire_model::predict::Plan,
-    stalling: &Stalling,
-) -> Result<(), DriverError> {
-    let database = control.database(&namespace.db);
-    let seed: Vec<Document> =
-        scenario.workload.seed.iter().map(|table| document(table, THE_RECORD, Execution(0))).collect();
-    if seed.is_empty() {
-        database.create_collection(&namespace.coll).await?;
-    } else {
-        database.collection(&namespace.coll).insert_many(seed).await?;
-    }
-    let admin = control.database("admin");
+async fn set_up(scenario: &Scenario, control: &Client, plan: &Plan, stalling: &Stalling) -> Result<(), RehearsalError> {
+    workload::try_write(&Arc::new(scenario.clone()), control).await?;
+    workload::seed(scenario, control).await?;
     let tickets = plan.write_tickets as i64;
-    admin.run_command(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": tickets }).await?;
-    stalling.set_up().await
+    let tickets = doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": tickets };
+    control.database("admin").run_command(tickets).await?;
+    Ok(stalling.set_up().await?)
 }
 
 /// Puts the records into the topic: all at once, or one per partition at every interval.

@@ -160,6 +160,10 @@ impl Recorder {
         let mut event = Event { at_ms: began.elapsed().as_millis() as u64, record, consumer, what };
         let state = &mut *state;
         state.tally.record(&mut event);
+        if matches!(event.what, What::Server(_)) && event.record.is_none() {
+            // Heartbeats, and the client that sets up and counts.
+            return;
+        }
         state.seen += 1;
         if let Some(watcher) = &mut state.watcher {
             watcher(&event);
