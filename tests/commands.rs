@@ -227,6 +227,21 @@ async fn a_view_is_a_pipeline_over_its_collection() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pipelines_write_to_plain_collections_only() {
+    let lab = Lab::new();
+    lab.ok("test", doc! { "create": "capped", "capped": true, "size": 4096 }).await;
+    lab.ok("test", doc! { "create": "view", "viewOn": "c" }).await;
+    for (stage, code) in [
+        (doc! { "$out": "capped" }, 17152),
+        (doc! { "$out": "view" }, 166),
+        (doc! { "$merge": "view" }, 166),
+        (doc! { "$out": "system.x" }, 17385),
+    ] {
+        refused(&lab, "test", doc! { "aggregate": "c", "pipeline": [stage], "cursor": {} }, code).await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn views_in_a_circle_are_refused() {
     let lab = Lab::new();
     lab.ok("test", doc! { "create": "a", "viewOn": "b", "pipeline": [] }).await;

@@ -5,12 +5,12 @@ use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
 use backfire_driver::{Client, DriverError};
+use backfire_model::Namespace;
 use backfire_model::connection_string::ConnectionString;
 use backfire_model::event::{ClientEvent, Observer, What};
 use backfire_model::predict::{Plan, Stall, Unpredictable, predict};
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, ScenarioError};
-use backfire_model::Namespace;
 use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};

@@ -34,7 +34,8 @@ fn target(source: &Namespace, output: &Output) -> Namespace {
 /// What can be refused before the pipeline runs.
 ///
 /// # Errors
-/// 51183 when no unique index holds exactly the `on` fields; 17385 and 31319 for names of the server's own.
+/// 51183 when no unique index holds exactly the `on` fields; 17385 and 31319 for names of the server's own; 17152 for `$out`
+/// to a capped collection, 166 for a view.
 pub(super) fn check(run: &Run<'_>, source: &Namespace, output: &Output) -> Result<()> {
     let ns = target(source, output);
     if ns.coll.starts_with("system.") {
@@ -43,7 +44,17 @@ pub(super) fn check(run: &Run<'_>, source: &Namespace, output: &Output) -> Resul
     if matches!(ns.db.as_str(), "admin" | "config" | "local") {
         return fail(31319, format!("Cannot $out to internal database: {}", ns.db));
     }
-    let Output::Merge(merge) = output else { return Ok(()) };
+    if run.shared().catalog.is_view(&ns) {
+        return Err(crate::views::refused(&ns));
+    }
+    let Output::Merge(merge) = output else {
+        return match run.shared().catalog.get(&ns) {
+            Some(collection) if collection.capped.is_some() => {
+                fail(17152, format!("namespace '{ns}' is capped so it can't be used for $out"))
+            }
+            _ => Ok(()),
+        };
+    };
     let only_id = merge.on.len() == 1 && merge.on[0] == "_id";
     let unique = |collection: Arc<Collection>| {
         let indexes = collection.indexes();
