@@ -92,7 +92,8 @@ fn there_is_no_clock_but_tokios() {
 
 #[test]
 fn only_the_command_line_prints() {
-    let found = occurrences("crates", &["println!", "print!(", "dbg!"], &["crates/backfire/"]);
+    // Tests say what they skipped and measured.
+    let found = occurrences("crates", &["println!", "print!(", "dbg!"], &["crates/backfire/", "/tests/"]);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }
 
