@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use backfire_driver::events::{CommandEvent, Event};
 use backfire_model::event::{ServerEvent, What};
-use backfire_model::run::Run;
 use backfire_model::predict::Stall;
+use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, Window};
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::timeline;
@@ -602,6 +602,8 @@ async fn the_control_client_is_not_recorded() {
 #[test]
 fn r28_a_resend_waits_until_there_is_a_primary() {
     let mut scenario = Scenario::built_in("store-inventory").expect("built in");
+    // Without the set's name a driver talks to the one server, whatever it is, and does not wait for a primary.
+    scenario.client.uri.push_str("&replicaSet=rs0");
     scenario.stall = Stall::StepDown;
     scenario.window = Window { from_ms: 0, for_ms: Some(25_000) };
     let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");

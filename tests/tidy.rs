@@ -92,7 +92,7 @@ fn there_is_no_clock_but_tokios() {
 
 #[test]
 fn only_the_command_line_prints() {
-    // A test may say why it was skipped.
+    // Tests say what they skipped and measured.
     let found = occurrences("crates", &["println!", "print!(", "dbg!"], &["crates/backfire/", "/tests/"]);
     assert!(found.is_empty(), "{}", found.join("\n"));
 }

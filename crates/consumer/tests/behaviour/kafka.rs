@@ -36,7 +36,9 @@ impl Kafka {
     /// The broker that the environment names; `None`: none is named.
     pub fn real() -> Option<Self> {
         let Ok(brokers) = std::env::var("BACKFIRE_KAFKA_BROKERS") else {
-            println!("SKIPPED: no real Kafka broker; clients/kafka/run starts one and sets BACKFIRE_KAFKA_BROKERS");
+            println!(
+                "SKIPPED: kafka: no real Kafka broker; clients/kafka/run starts one and sets BACKFIRE_KAFKA_BROKERS"
+            );
             return None;
         };
         let number = NEXT.fetch_add(1, Ordering::Relaxed);

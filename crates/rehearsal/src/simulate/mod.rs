@@ -91,7 +91,7 @@ pub async fn simulate_on_paused_clock(
     let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
     let service = (load.service_ms > 0).then_some((load.service_ms, load.service));
     let stalling = Stalling::new(&plan, &namespace, uri.app_name(), true, service, &control, lab.server());
-    set_up(scenario, &control, &plan, &stalling).await?;
+    set_up(scenario, &control, &plan).await?;
 
     // Kafka's default for the delay.
     let settings = BrokerSettings { initial_rebalance_delay: Duration::from_secs(3), ..BrokerSettings::default() };
@@ -102,6 +102,8 @@ pub async fn simulate_on_paused_clock(
     let stop = StopHandle::new();
     let consumers = Consumers::start(scenario, &plan, &lab, &uri, &broker, &recorder, &stop, options.seed).await?;
     recorder.until_assigned(load.partitions()).await;
+    // The clients are connected by now: without a primary they could not be.
+    stalling.set_up().await?;
 
     recorder.begin();
     let began = tokio::time::Instant::now();
@@ -146,13 +148,13 @@ pub async fn simulate_on_paused_clock(
     })
 }
 
-async fn set_up(scenario: &Scenario, control: &Client, plan: &Plan, stalling: &Stalling) -> Result<(), RehearsalError> {
+async fn set_up(scenario: &Scenario, control: &Client, plan: &Plan) -> Result<(), RehearsalError> {
     workload::try_write(&Arc::new(scenario.clone()), control).await?;
     workload::seed(scenario, control).await?;
     let tickets = plan.write_tickets as i64;
     let tickets = doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": tickets };
     control.database("admin").run_command(tickets).await?;
-    Ok(stalling.set_up().await?)
+    Ok(())
 }
 
 /// Puts the records into the topic: all at once, or one per partition at every interval.

@@ -45,7 +45,7 @@ impl Stage {
     /// `None`: there is no broker, or no binary.
     pub async fn new(name: &str) -> Option<Self> {
         let (Ok(brokers), Ok(binary)) = (std::env::var("BACKFIRE_KAFKA_BROKERS"), std::env::var("BACKFIRE_BIN")) else {
-            println!("SKIPPED: no real Kafka broker; clients/kafka/run starts one");
+            println!("SKIPPED: kafka: no real Kafka broker; clients/kafka/run starts one");
             return None;
         };
         let topic = format!("{name}-{}", std::process::id());
