@@ -7,6 +7,7 @@ import java.util.Map;
 import java.util.Optional;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -44,6 +45,13 @@ final class Broker implements AutoCloseable {
     Optional<Long> committed(String group, String topic) throws Exception {
         var offsets = admin.listConsumerGroupOffsets(group).partitionsToOffsetAndMetadata().get();
         return Optional.ofNullable(offsets.get(new TopicPartition(topic, 0))).map(offset -> offset.offset());
+    }
+
+    /** All that is in a topic now. */
+    List<ConsumerRecord<String, String>> readAll(String topic) throws Exception {
+        var partition = new TopicPartition(topic, 0);
+        long end = admin.listOffsets(Map.of(partition, OffsetSpec.latest())).partitionResult(partition).get().offset();
+        return read(topic, (int) end, Duration.ofSeconds(20));
     }
 
     /** What is in a topic, as soon as there are so many records, or all when the time is over. */

@@ -12,8 +12,9 @@ import java.util.Map;
  * @param backOff {@code fixed} or {@code exponential}
  * @param deadline the connection string's option that ends a wait
  * @param write a listener of the service: {@code insert}, {@code upsert}, {@code bulk} or {@code multi}
- * @param stall {@code fail point} (before the session), {@code engine} (after it, and nothing ends what is there) or
- *     {@code hang} (after it; a deadline is looked at when it is over; inserts only)
+ * @param stall {@code fail point} (before the session), {@code engine} (after it, and nothing ends what is there),
+ *     {@code hang} (the same for inserts, with the fail point that a mongod has for that) or {@code interruptible} (inserts,
+ *     where a deadline ends them)
  */
 record Combination(
         String profile,
@@ -30,6 +31,7 @@ record Combination(
     static final String FAIL_POINT = "fail point";
     static final String ENGINE = "engine";
     static final String HANG = "hang";
+    static final String INTERRUPTIBLE = "interruptible";
     private static final List<String> WRITES = List.of("insert", "upsert", "bulk", "multi");
     private static final List<String> STALLS = List.of(FAIL_POINT, ENGINE);
 

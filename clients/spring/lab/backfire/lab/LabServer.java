@@ -49,10 +49,16 @@ final class LabServer implements AutoCloseable {
         set("stallInEngine", "alwaysOn");
     }
 
-    /** Inserts hang with their locks; what has a deadline sees it when they go on. */
+    /** Inserts hang with their locks, deaf to everything. */
     void hang() {
         hold(0);
         set("hangWithLockDuringBatchInsert", "alwaysOn");
+    }
+
+    /** Inserts hang where a deadline ends them. */
+    void hangInterruptibly() {
+        hold(0);
+        set("hangDuringBatchInsert", "alwaysOn");
     }
 
     /** Writes are held before their session for so long, and then executed. */
@@ -75,6 +81,7 @@ final class LabServer implements AutoCloseable {
     long release() {
         set("stallInEngine", "off");
         set("hangWithLockDuringBatchInsert", "off");
+        set("hangDuringBatchInsert", "off");
         return ((Number) set("failCommand", "off").get("count")).longValue();
     }
 

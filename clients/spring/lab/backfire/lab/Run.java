@@ -60,6 +60,7 @@ record Run(
                 switch (combination.stall()) {
                     case Combination.ENGINE -> server.stallInEngine();
                     case Combination.HANG -> server.hang();
+                    case Combination.INTERRUPTIBLE -> server.hangInterruptibly();
                     default -> server.hold(expectedMs + 2_000);
                 }
                 broker.send(topic, "1", "7");
@@ -73,7 +74,7 @@ record Run(
             long waiting = live.sends().size() - live.inEngine();
             // The offset of a dead letter is committed as the service stops, if not before.
             long committed = broker.committed(topic, topic).orElse(-1L);
-            var deadLetters = broker.read(deadLetterTopic, 2, Duration.ofMillis(300));
+            var deadLetters = broker.readAll(deadLetterTopic);
             return new Run(combination, check, topic, executions, seen, sends, waiting, live.inEngine(),
                     server.documents(), deadLetters, committed);
         }
