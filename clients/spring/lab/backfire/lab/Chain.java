@@ -11,7 +11,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.springframework.boot.SpringBootVersion;
 
-/** The worked timeline, the stalls that a real stack was measured with, and the ways in which executions have no end. */
+/** The worked timeline, the stalls that a mongod was measured with, and the ways in which executions have no end. */
 final class Chain {
     private final Broker broker;
     private final List<String> lines = new ArrayList<>();
@@ -161,8 +161,8 @@ final class Chain {
     }
 
     /**
-     * An execution takes longer than {@code max.poll.interval.ms}: the partition goes to the other consumer while the first is
-     * still in its call, and no offset is ever committed.
+     * An execution takes longer than {@code max.poll.interval.ms}: the partition goes to the other consumer while the
+     * first is still in its call, and no offset is ever committed.
      */
     private void handOver() throws Exception {
         Combination combination = new Combination(

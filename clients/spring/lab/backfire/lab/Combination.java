@@ -13,8 +13,8 @@ import java.util.Map;
  * @param deadline the connection string's option that ends a wait
  * @param write a listener of the service: {@code insert}, {@code upsert}, {@code bulk} or {@code multi}
  * @param stall {@code fail point} (before the session), {@code engine} (after it, and nothing ends what is there),
- *     {@code hang} (the same for inserts, with the fail point that a mongod has for that) or {@code interruptible} (inserts,
- *     where a deadline ends them)
+ *     {@code hang} (the same for inserts, with the fail point that a mongod has for that) or {@code interruptible}
+ *     (inserts, where a deadline ends them)
  */
 record Combination(
         String profile,

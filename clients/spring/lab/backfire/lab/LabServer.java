@@ -43,7 +43,7 @@ final class LabServer implements AutoCloseable {
         return uri.replace("/?", "/" + DATABASE + "?") + "&" + options;
     }
 
-    /** Writes stand still in the engine, whatever happens, until {@link #release}; before that each of them is counted. */
+    /** Writes stand still in the engine, whatever happens, until {@link #release}; each of them is counted. */
     void stallInEngine() {
         hold(0);
         set("stallInEngine", "alwaysOn");
