@@ -11,7 +11,7 @@ use crate::scenario::{Scenario, nearest};
 
 /// A sweep has at most so many values.
 pub const VALUES_MAX: usize = 1000;
-/// How many values a range has when no step is given.
+/// About how many steps a range has when none is given.
 const STEPS: u64 = 8;
 
 /// What a dial's value looks like.
@@ -378,7 +378,7 @@ impl Dial {
         read.ok_or_else(|| format!("{}: '{text}' is not {}", self.name, self.kind))
     }
 
-    /// Reads a list of values: `a,b,c`, a range `LO..HI` of eight, or one with a step, `LO..HI/STEP`.
+    /// Reads a list of values: `a,b,c`, a range `LO..HI` in round steps, or one with a step, `LO..HI/STEP`.
     ///
     /// # Errors
     /// What is not a value, a range the wrong way round, too many values.
@@ -408,8 +408,11 @@ impl Dial {
                 (0..).map(|index| low + index * step).take_while(|value| *value <= high).take(VALUES_MAX + 1).collect()
             }
             None => {
-                let steps = STEPS.min(high - low + 1);
-                (0..steps).map(|index| low + (high - low) * index / (steps - 1).max(1)).collect()
+                let step = round_step((high - low).div_ceil(STEPS));
+                // The first step ends at a round number, and the last value is the end of the range.
+                let first = (low / step + 1) * step;
+                let between = (0..).map(|index| first + index * step).take_while(|value| *value < high);
+                [low].into_iter().chain(between).chain([high]).collect()
             }
         };
         self.limited(values.into_iter().map(made).collect())
@@ -434,7 +437,7 @@ impl Dial {
 /// The reference page.
 pub fn markdown() -> String {
     let mut text = "# What can be set and swept\n\n`backfire simulate --set NAME=VALUE`, `--sweep NAME=VALUES`, `--threshold \
-                    NAME=LO..HI`.\nA list of values is `a,b,c`; a range is `LO..HI`, in eight steps, or `LO..HI/STEP`.\n\n\
+                    NAME=LO..HI`.\nA list of values is `a,b,c`; a range is `LO..HI`, in about eight round steps, or `LO..HI/STEP`.\n\n\
                     | name | values | what it is |\n| --- | --- | --- |\n"
         .to_owned();
     for dial in DIALS {
@@ -442,6 +445,18 @@ pub fn markdown() -> String {
         text.push_str(&format!("| `{}`{aliases} | {} | {} |\n", dial.name, dial.kind, dial.doc));
     }
     text
+}
+
+/// The least of 1, 2, 5, 10, 20, 50, … that is not below `step`.
+fn round_step(step: u64) -> u64 {
+    let mut unit = 1_u64;
+    loop {
+        if let Some(round) = [1, 2, 5].map(|digit| unit.saturating_mul(digit)).into_iter().find(|round| *round >= step)
+        {
+            return round;
+        }
+        unit = unit.saturating_mul(10);
+    }
 }
 
 /// Splits at commas that are in no brackets.
@@ -522,6 +537,8 @@ mod tests {
             ("consumers", "1..8", "1 2 3 4 5 6 7 8"),
             ("CONSUMERS", "1..3", "1 2 3"),
             ("consumers", "10..80", "10 20 30 40 50 60 70 80"),
+            ("socketTimeoutMS", "5s..60s", "5s 10s 20s 30s 40s 50s 1m"),
+            ("stall-for", "100ms..103ms", "100ms 101ms 102ms 103ms"),
             ("backoff", "fixed(0,3),exponential(1s,2,10s,6),none", "fixed(0,3) exponential(1s,2,10s,6) none"),
             ("retryWrites", "true,false", "true false"),
             ("stall", "engine,tickets", "engine tickets"),

@@ -41,15 +41,20 @@ impl Simulated {
     /// The prediction beside the numbers, where it is about one record and there is one.
     pub fn run(&self) -> Option<Run> {
         let predicted = self.predicted.as_ref().ok().filter(|_| self.is_single())?;
+        Some(Run { predicted: (predicted.counts, predicted.extras), ..self.unpredicted_run() })
+    }
+
+    /// The run of the first record beside itself, for what shows events and compares nothing.
+    pub fn unpredicted_run(&self) -> Run {
         let counts = Counts { documents: self.outcome.documents, ..self.first.0 };
-        Some(Run {
+        Run {
             scenario: self.scenario.name.clone(),
             scale: 1.0,
             namespace: Some(self.scenario.workload.namespace.clone()),
-            predicted: (predicted.counts, predicted.extras),
+            predicted: (counts, self.first.1),
             measured: (counts, self.first.1),
             events: self.events.clone(),
-        })
+        }
     }
 
     /// Everything in which it differs from the prediction. Of several records nothing can: they meet the stall at

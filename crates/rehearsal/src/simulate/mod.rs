@@ -13,7 +13,8 @@ use backfire_consumer::source::memory::{Broker, BrokerSettings};
 use backfire_consumer::{ProducerRecord, SplitMix64, StopHandle};
 use backfire_driver::Client;
 use backfire_model::event::Observer;
-use backfire_model::predict::{Plan, predict};
+use backfire_model::load::ErrorHandling;
+use backfire_model::predict::{Plan, Stall, Unpredictable, predict};
 use backfire_model::scenario::Scenario;
 use backfire_model::simulated::Simulated;
 use backfire_server::ServerConfig;
@@ -78,7 +79,10 @@ pub async fn simulate_on_paused_clock(
         return Err(RehearsalError::NotSimulated("workload.hang_up_after_ms is about one client"));
     }
     let plan = scenario.plan(1.0, profile.deadline_origin == DeadlineOrigin::CommandStart)?;
-    let predicted = predict(&plan);
+    let predicted = match outlives_poll_interval(scenario, &plan) {
+        true => Err(Unpredictable::Chance("an execution and its wait may take longer than max.poll.interval.ms")),
+        false => predict(&plan),
+    };
     let (load, namespace) = (&scenario.load, scenario.namespace());
     let recorder = Recorder::new(namespace.to_string(), options.events_max, options.watcher, options.progress);
     let mut config = ServerConfig::new("", 0);
@@ -146,6 +150,20 @@ pub async fn simulate_on_paused_clock(
         events,
         events_dropped,
     })
+}
+
+/// Whether a consumer that meets the stall does not poll for so long that it is out of its group (facts/client.md D6, Y2).
+fn outlives_poll_interval(scenario: &Scenario, plan: &Plan) -> bool {
+    let sends = if plan.resends && plan.timeout_ms.is_none() { 2 } else { 1 };
+    let patience_ms = plan.timeout_ms.or(plan.socket_timeout_ms).unwrap_or(u64::MAX);
+    let wait_ms = match scenario.kafka.error_handling {
+        ErrorHandling::Spring => plan.waits_ms.iter().copied().max().unwrap_or(0),
+        ErrorHandling::SpringPausing => 0,
+        // It polls while it executes.
+        ErrorHandling::Bounded => return false,
+    };
+    let longest_ms = patience_ms.saturating_mul(sends).saturating_add(wait_ms);
+    plan.stall != Stall::None && longest_ms >= scenario.kafka.max_poll_interval_ms
 }
 
 async fn set_up(scenario: &Scenario, control: &Client, plan: &Plan) -> Result<(), RehearsalError> {

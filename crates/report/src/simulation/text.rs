@@ -13,10 +13,13 @@ use crate::{table, timeline};
 /// How wide the charts are where the width of the output is not known.
 const CHART_COLUMNS: usize = 60;
 
+fn counted(number: u64, one: &str, many: &str) -> String {
+    format!("{number} {}", if number == 1 { one } else { many })
+}
+
 /// What is simulated, in one line.
 pub fn headline(scenario: &Scenario) -> String {
     let load = &scenario.load;
-    let counted = |number: u64, one: &str, many: &str| format!("{number} {}", if number == 1 { one } else { many });
     let mut text = format!("{}: {}", scenario.name, counted(load.consumers, "consumer", "consumers"));
     if let Some(partitions) = load.partitions.filter(|partitions| *partitions != load.consumers) {
         text.push_str(&format!(", {}", counted(partitions, "partition", "partitions")));
@@ -71,14 +74,12 @@ fn seconds(ms: u64) -> String {
 /// The result, wrapped to `width_columns` if that is given.
 pub fn render(simulated: &Simulated, width_columns: Option<u16>) -> String {
     let mut text = format!("{}\n{}\n\n", headline(&simulated.scenario), stall(simulated));
+    if simulated.is_single() && !simulated.events.is_empty() {
+        text.push_str(&timeline::render(&simulated.unpredicted_run(), width_columns));
+        text.push('\n');
+    }
     match simulated.run() {
-        Some(run) => {
-            if !simulated.events.is_empty() {
-                text.push_str(&timeline::render(&run, width_columns));
-                text.push('\n');
-            }
-            text.push_str(&table::render(&run));
-        }
+        Some(run) => text.push_str(&table::render(&run)),
         None => text.push_str(&numbers(simulated)),
     }
     text.push('\n');
@@ -171,17 +172,20 @@ fn verdict(simulated: &Simulated) -> Vec<String> {
     }
     if outcome.poll_interval_exceeded > 0 {
         lines.push(format!(
-            "max.poll.interval.ms was exceeded {} times: consumers were thrown out of their group, and {} commits failed",
-            outcome.poll_interval_exceeded, outcome.commits_failed
+            "max.poll.interval.ms was exceeded {}: consumers were thrown out of their group, and {} failed",
+            counted(outcome.poll_interval_exceeded, "time", "times"),
+            counted(outcome.commits_failed, "commit", "commits")
         ));
     }
     if outcome.records_with_two_owners > 0 {
-        lines.push(format!("{} records ran in two consumers at the same time", outcome.records_with_two_owners));
+        let records = counted(outcome.records_with_two_owners, "record", "records");
+        lines.push(format!("{records} ran in two consumers at the same time"));
     }
     if outcome.dead_letters > outcome.dead_lettered {
         lines.push(format!(
-            "{} dead letters for {} records: their offsets were not committed, so they came back",
-            outcome.dead_letters, outcome.dead_lettered
+            "{} dead letters for {}: offsets were not committed, so records came back",
+            outcome.dead_letters,
+            counted(outcome.dead_lettered, "record", "records")
         ));
     }
     if outcome.dead_letters_failed > 0 {
