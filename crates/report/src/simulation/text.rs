@@ -124,8 +124,8 @@ fn numbers(simulated: &Simulated) -> String {
     }
     let mut text: String = table.lines().map(|line| line.trim_end().to_owned() + "\n").collect();
     text.push_str(&format!(
-        "\n {} records: {} written, {} to the dead-letter topic, {} not ended; {} documents\n",
-        simulated.scenario.load.records_all(),
+        "\n {}: {} written, {} to the dead-letter topic, {} not ended; {} documents\n",
+        counted(simulated.scenario.load.records_all(), "record", "records"),
         outcome.written,
         outcome.dead_lettered,
         simulated.scenario.load.records_all() - outcome.written - outcome.dead_lettered,

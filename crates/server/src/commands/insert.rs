@@ -201,7 +201,7 @@ impl Insert {
         }
         let inside = enter(op, &self.ns, Access::Write).await?;
         let collection = shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
-        hang_with_locks(op).await;
+        hang_with_locks(op).await?;
         engine::stall_interruptibly(op, &self.ns).await?;
         Ok((inside, collection))
     }
@@ -240,13 +240,16 @@ async fn hang_before_locks(op: &Op) -> Result<()> {
     Ok(())
 }
 
-/// `hangWithLockDuringBatchInsert`: with ticket and locks, deaf to interrupts.
-async fn hang_with_locks(op: &Op) {
+/// `hangWithLockDuringBatchInsert`: with ticket and locks, deaf to interrupts. It stands before the engine's work: when it is
+/// let go, an insert whose deadline has passed meanwhile writes nothing (facts/client.md Y4).
+async fn hang_with_locks(op: &Op) -> Result<()> {
     if let Some(entered) = op.shared.passes(HANG_WITH_LOCK_DURING_BATCH_INSERT) {
         let note = op.note_wait(Wait::EngineStall);
         op.view().msg = Some(HANG_WITH_LOCK_DURING_BATCH_INSERT);
         op.wait_uninterruptibly(entered.until_changed()).await;
         op.view().msg = None;
         note.over();
+        op.check_interrupt()?;
     }
+    Ok(())
 }

@@ -36,9 +36,9 @@ final class Chain {
                 chain -> chain.stalled("fixed", 3, 0, Combination.ENGINE, 4),
                 chain -> chain.stalled("fixed", 9, 0, Combination.ENGINE, 10),
                 chain -> chain.stalled("exponential", 3, 150, Combination.ENGINE, 4),
-                chain -> chain.deadline(Combination.FAIL_POINT, 4, 4, 4),
-                chain -> chain.deadline(Combination.HANG, 4, 4, 0),
-                chain -> chain.deadline(Combination.INTERRUPTIBLE, 0, 0, 0),
+                chain -> chain.deadline(Combination.FAIL_POINT, 4, 4),
+                chain -> chain.deadline(Combination.HANG, 4, 0),
+                chain -> chain.deadline(Combination.INTERRUPTIBLE, 0, 0),
                 Chain::handOver,
                 Chain::alternating,
                 Chain::noDeadLetters);
@@ -128,18 +128,13 @@ final class Chain {
      *
      * @param left how many are still there at the end
      * @param documents how many of them write
-     * @param documentsOfMongod how many of them wrote when a mongod 4.4.0 was measured
      */
-    private void deadline(String stall, long left, long documents, long documentsOfMongod) throws Exception {
+    private void deadline(String stall, long left, long documents) throws Exception {
         Combination combination = new Combination(
                 "4.4", true, "fixed", 3, 0, "timeoutMS=" + Combination.TIMEOUT_MS, "insert", stall);
         Run run = Run.of(combination, broker);
         String what = "insert, timeoutMS, " + combination.series() + ", " + stall;
         row(what, run);
-        if (documents != documentsOfMongod) {
-            lines.add("| **differs from a mongod 4.4.0**: " + what + " | documents " + run.documents() + ", there "
-                    + documentsOfMongod + " |");
-        }
         expect("the prediction holds", true, run.isSame());
         expect("sends", 4L, run.sends());
         expect("copies", 4L, run.seen().copies());
