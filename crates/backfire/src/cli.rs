@@ -406,19 +406,9 @@ fn key_value(text: &str) -> Result<(String, String), String> {
 
 /// `240s`, `4m`, `1500ms`, `2h`, as milliseconds.
 fn duration_ms(text: &str) -> Result<u64, String> {
-    let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
-    let (number, unit) = text.split_at(digits);
-    let factor = match unit {
-        "ms" => Some(1),
-        "s" => Some(1000),
-        "m" | "min" => Some(60_000),
-        "h" => Some(3_600_000),
-        _ => None,
-    };
-    let number = number.parse::<u64>().ok();
-    number
-        .zip(factor)
-        .and_then(|(number, factor)| number.checked_mul(factor))
+    let has_unit = text.ends_with(|letter: char| letter.is_ascii_alphabetic());
+    backfire_model::dial::duration_ms(text)
+        .filter(|_| has_unit)
         .ok_or_else(|| "must be a whole number with a unit: 1500ms, 240s, 4m or 2h".to_owned())
 }
 

@@ -477,8 +477,8 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// `240s`, `4m`, `1500ms`, `2h`, `0`; a bare number is milliseconds.
-fn duration_ms(text: &str) -> Option<u64> {
+/// `240s`, `4m`, `1500ms`, `2h`, `0`; a bare number is milliseconds. `None`: it is no time.
+pub fn duration_ms(text: &str) -> Option<u64> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);
     let factor = match unit {

@@ -9,7 +9,7 @@ use backfire_model::{Execution, RequestId};
 use parking_lot::Mutex;
 
 /// Commands that write documents.
-const WRITES: [&str; 4] = ["insert", "update", "delete", "findAndModify"];
+pub(crate) const WRITES: [&str; 4] = ["insert", "update", "delete", "findAndModify"];
 /// The label of an error after which the driver may send again.
 const RETRYABLE: &str = "RetryableWriteError";
 

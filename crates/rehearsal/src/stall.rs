@@ -13,8 +13,8 @@ use backfire_server::locks::{Mode, Resource, Ticket, manager};
 use bson::{Bson, Document, doc};
 use parking_lot::Mutex;
 
-/// Commands that `failCommand` stalls.
-const WRITES: [&str; 4] = ["insert", "update", "delete", "findAndModify"];
+use crate::client_events::WRITES;
+
 /// Longer than any stall: a step-down ends when the stall is lifted.
 const STEP_DOWN_S: i64 = 1_000_000;
 
