@@ -305,7 +305,7 @@ pub enum ReportFormat {
     Svg,
     /// The numbers of the page.
     Json,
-    /// A trace for https://ui.perfetto.dev.
+    /// A trace for <https://ui.perfetto.dev>.
     Perfetto,
     /// OpenTelemetry spans, as OTLP JSON.
     Otlp,
