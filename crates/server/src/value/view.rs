@@ -518,7 +518,7 @@ pub fn regex(pattern: &str, options: &str) -> Result<Regex> {
 /// # Errors
 /// `InvalidBSON` when the bytes cannot be decoded.
 pub fn to_document(raw: &RawDocument) -> Result<Document> {
-    Document::try_from(raw).map_err(|e| invalid_bson(&e))
+    backfire_wire::decode(raw.as_bytes()).map_err(|e| invalid_bson(&e))
 }
 
 /// Encodes a document.
