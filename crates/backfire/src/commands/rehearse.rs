@@ -8,6 +8,7 @@ use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_rehearsal::app::AppEnd;
 use backfire_rehearsal::recorder::Watcher;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
+use backfire_report::explain::explanations;
 use backfire_report::{Context, Recording, json, table, timeline};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -179,7 +180,8 @@ fn show(arguments: &Rehearse, run: &Run, app: Option<AppEnd>) -> Exit {
                 }
                 None => "",
             };
-            format!("{}{scale}\n\n{timeline}\n{}{executions}\n{verdict}\n", run.scenario, table::render(run))
+            let explained: String = explanations(&run.events).into_iter().map(|text| text + "\n").collect();
+            format!("{}{scale}\n\n{timeline}\n{explained}{}{executions}\n{verdict}\n", run.scenario, table::render(run))
         }
     };
     // Two results on one stream could not be told apart.
