@@ -94,7 +94,11 @@ pub enum RehearsalError {
 const END_PATIENCE_S: u64 = 60;
 
 /// A connection string for the client that sets up and counts: nothing but the server.
-pub(crate) const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
+///
+/// It asks the server how it is when it has to, and not every ten seconds in between: on a paused clock, heartbeats would
+/// be most of what happens.
+pub(crate) const CONTROL_URI: &str =
+    "mongodb://localhost/?appName=backfire-control&serverMonitoringMode=poll&heartbeatFrequencyMS=3600000";
 
 /// A scenario on its way.
 pub(crate) struct Stage {

@@ -20,7 +20,7 @@ pub fn register(shared: &Arc<Shared>, connection: &Arc<Connection>, request: &Re
     let ns = format!("{}.$cmd", request.database().unwrap_or_default());
     shared
         .ops
-        .register(|id| Op::new(id, Arc::clone(shared), Arc::clone(connection), request.id, request.body.clone(), ns))
+        .register(|id| Op::new(id, Arc::clone(shared), Arc::clone(connection), request.id, request.body().clone(), ns))
 }
 
 /// The largest command document: a stored document's size and room for the rest of the command.
@@ -31,7 +31,7 @@ const COMMAND_MAX_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// 10334.
 pub fn command_size(request: &Request) -> Result<()> {
-    let size = request.body.len();
+    let size = request.body().len();
     if size > COMMAND_MAX_BYTES {
         let first = request.command_name();
         return Err(CommandError::new(
