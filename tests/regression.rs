@@ -18,6 +18,7 @@ use backfire_model::predict::Stall;
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, Window};
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
+use backfire_report::explain::explanations;
 use backfire_report::timeline;
 use backfire_server::failpoints::Mode;
 use backfire_server::failpoints::table::FAIL_COMMAND;
@@ -245,6 +246,26 @@ async fn r5_a_commit_whose_answer_is_lost() {
         for sends in retried {
             assert!(sends[0].is_empty() && sends[1..].iter().all(|concern| *concern == again), "{sends:?}");
         }
+    }
+}
+
+/// R8, https://github.com/mongodb/laravel-mongodb/issues/2181: an error that speaks of a transaction to somebody who never
+/// began one. What is meant is said, and both sends are shown with where they came from.
+#[tokio::test(start_paused = true)]
+async fn r8_an_old_number_is_explained_without_a_transaction() {
+    let lab = Lab::new();
+    let [mut one, mut other] = [lab.connect(), lab.connect()];
+    one.run("test", with(insert(1), numbered(1, 8))).await;
+    let refused = other.run("test", with(insert(2), numbered(1, 7))).await;
+    assert_eq!(code(&refused), Some(225), "{refused}");
+    let explained = explanations(&lab.events()).concat();
+    for part in [
+        "retryable write number",
+        "had gone on to number 8 when number 7 arrived",
+        "on connection 1",
+        "on connection 2",
+    ] {
+        assert!(explained.contains(part), "'{part}' is missing in:\n{explained}");
     }
 }
 

@@ -234,7 +234,7 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
 
 impl Stage {
     /// The application's back-off with its waits scaled: a list of waits, whatever made them.
-    fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
+    pub(crate) fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
         let back_off = self.scenario.retry.back_off.scaled(scale);
         back_off
             .validate(self.scenario.retry.spring_framework)
@@ -243,7 +243,7 @@ impl Stage {
     }
 
     /// Runs the application and the reads beside it, and drops them all after a while: their connections are closed.
-    async fn hang_up(
+    pub(crate) async fn hang_up(
         &self,
         client: &Client,
         application: impl Future<Output = Result<(), String>>,
