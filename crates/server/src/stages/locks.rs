@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::{CommandError, Result};
 use crate::locks::manager::{Acquire, Held};
@@ -42,13 +43,19 @@ impl Access {
     }
 }
 
+/// At most two groups, those before the ticket and those after, unless some had to be waited for.
+type HeldLocks = SmallVec<[Held; 2]>;
+
+/// What is locked at which level.
+type Locks = SmallVec<[(Level, Resource, Mode); 3]>;
+
 /// Ticket and locks of an operation, until dropped.
 #[derive(Debug)]
 pub struct Inside {
     op: Arc<Op>,
     access: Access,
     // Fields drop in this order: locks before the ticket.
-    held: Vec<Held>,
+    held: HeldLocks,
     _ticket: Ticket,
 }
 
@@ -58,7 +65,7 @@ fn active(op: &Op, access: Access) -> &AtomicU64 {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.op.view().locks.held.clear();
+        self.op.view().locks.released();
         active(&self.op, self.access).fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -70,20 +77,25 @@ impl Drop for Inside {
 pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Inside> {
     let (database, collection) = access.modes();
     let intent = database.intent();
-    let mut held = Vec::with_capacity(5);
+    let mut held = HeldLocks::new();
+    let mut wanted = Locks::new();
     if !access.reads() {
-        held.push(lock(op, Level::ParallelBatchWriterMode, Resource::ParallelBatchWriter, Mode::IntentShared).await?);
+        wanted.push((Level::ParallelBatchWriterMode, Resource::ParallelBatchWriter, Mode::IntentShared));
     }
-    held.push(lock(op, Level::ReplicationStateTransition, Resource::ReplicationState, Mode::IntentExclusive).await?);
+    wanted.push((Level::ReplicationStateTransition, Resource::ReplicationState, Mode::IntentExclusive));
+    lock(op, wanted, &mut held).await?;
     let pool = if access.reads() { &op.shared.read_tickets } else { &op.shared.write_tickets };
     let ticket = ticket::take(op, pool).await?;
     active(op, access).fetch_add(1, Ordering::Relaxed);
     let mut inside = Inside { op: Arc::clone(op), access, held, _ticket: ticket };
-    inside.held.push(lock(op, Level::Global, Resource::Global, intent).await?);
-    inside.held.push(lock(op, Level::Database, Resource::Database(Arc::from(ns.db.as_str())), database).await?);
+    let mut wanted: Locks = smallvec![
+        (Level::Global, Resource::Global, intent),
+        (Level::Database, Resource::Database(Arc::from(ns.db.as_str())), database),
+    ];
     if let Some(mode) = collection {
-        inside.held.push(lock(op, Level::Collection, Resource::Collection(Arc::from(ns.to_string())), mode).await?);
+        wanted.push((Level::Collection, Resource::Collection(Arc::from(ns.to_string())), mode));
     }
+    lock(op, wanted, &mut inside.held).await?;
     if access == Access::Write && op.shared.catalog.is_view(ns) {
         return Err(views::refused(ns));
     }
@@ -93,20 +105,34 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     Ok(inside)
 }
 
-async fn lock(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
-    let result = lock_interruptibly(op, level, resource, mode).await;
-    let mut view = op.view();
-    match &result {
-        Ok(_) => {
-            view.locks.held.insert(level, mode);
-            *view.locks.acquired.entry((level, mode)).or_default() += 1;
-        }
-        Err(_) => view.locks.held.clear(),
+/// Takes locks in their order; `held` gets them.
+async fn lock(op: &Arc<Op>, wanted: Locks, held: &mut HeldLocks) -> Result<()> {
+    let result = lock_interruptibly(op, wanted, held).await;
+    if result.is_err() {
+        op.view().locks.released();
     }
     result
 }
 
-async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
+async fn lock_interruptibly(op: &Arc<Op>, wanted: Locks, held: &mut HeldLocks) -> Result<()> {
+    // Most often there is nothing to wait for. Then one look at the queues is enough.
+    let together = wanted.iter().map(|(_, resource, mode)| (resource.clone(), *mode)).collect();
+    if let Ok(all) = op.shared.locks.acquire_together(together) {
+        held.push(all);
+        for (level, _, mode) in wanted {
+            op.check_interrupt()?;
+            op.view().locks.granted(level, mode);
+        }
+        return Ok(());
+    }
+    for (level, resource, mode) in wanted {
+        held.push(lock_one(op, level, resource, mode).await?);
+        op.view().locks.granted(level, mode);
+    }
+    Ok(())
+}
+
+async fn lock_one(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
     match op.shared.locks.acquire(resource, mode) {
         Acquire::Held(held) => {
             op.check_interrupt()?;
@@ -114,11 +140,7 @@ async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode
         }
         Acquire::Pending(pending) => {
             let note = op.note_wait(Wait::Lock);
-            {
-                let mut view = op.view();
-                view.locks.waiting = true;
-                *view.locks.waited.entry((level, mode)).or_default() += 1;
-            }
+            op.view().locks.begin_wait(level, mode);
             let granted = op.wait(pending.granted()).await;
             op.view().locks.waiting = false;
             let held = granted?;
