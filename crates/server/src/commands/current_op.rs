@@ -26,7 +26,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         immediate(move |run| {
             // It is an aggregation underneath.
             run.op.view().ns = "admin.$cmd.aggregate".to_owned();
-            let wanted = Wanted { idle_connections: all, truncate: true, ..Wanted::default() };
+            let wanted = Wanted { idle_connections: all, truncate: true, idle_sessions: true, ..Wanted::default() };
             let mut matching = RawArrayBuf::new();
             for document in documents(run.shared(), wanted) {
                 if matcher.matches(&document)? {

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use smallvec::{SmallVec, smallvec};
 use tokio::sync::oneshot;
 
-use super::Mode;
+use super::{Level, Mode};
 
 /// What can be locked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -22,6 +22,27 @@ pub enum Resource {
     Database(Arc<str>),
     /// A collection, by its full name.
     Collection(Arc<str>),
+}
+
+impl Resource {
+    /// The level it is on.
+    pub fn level(&self) -> Level {
+        match self {
+            Resource::ParallelBatchWriter => Level::ParallelBatchWriterMode,
+            Resource::ReplicationState => Level::ReplicationStateTransition,
+            Resource::Global => Level::Global,
+            Resource::Database(_) => Level::Database,
+            Resource::Collection(_) => Level::Collection,
+        }
+    }
+
+    /// Its name; empty where there is only one.
+    pub fn name(&self) -> &str {
+        match self {
+            Resource::Database(name) | Resource::Collection(name) => name,
+            Resource::ParallelBatchWriter | Resource::ReplicationState | Resource::Global => "",
+        }
+    }
 }
 
 /// All locks of a server.
@@ -187,6 +208,13 @@ impl LockManager {
         change(queue);
         queue.grant_waiting();
         queues.tidy();
+    }
+}
+
+impl Held {
+    /// What is locked, and how.
+    pub fn locks(&self) -> &[(Resource, Mode)] {
+        &self.locks
     }
 }
 

@@ -113,6 +113,11 @@ impl LockView {
         self.acquired[level as usize][mode as usize] += 1;
     }
 
+    /// It holds a lock that was granted to its transaction before.
+    pub fn held_already(&mut self, level: Level, mode: Mode) {
+        self.held[level as usize] = Some(mode);
+    }
+
     /// It begins to wait for a lock.
     pub fn begin_wait(&mut self, level: Level, mode: Mode) {
         self.waiting = true;

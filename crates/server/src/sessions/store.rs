@@ -12,7 +12,7 @@ use super::history::StatementRecord;
 use crate::storage::catalog::{Catalog, HISTORY_TABLE};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::storage::{Direction, Engine, Key, Snapshot, Transaction, Value, WriteConflict};
+use crate::storage::{Direction, Engine, Key, Snapshot, Value, WriteConflict, Writer};
 use crate::value::View;
 
 /// The stored side of all sessions.
@@ -86,7 +86,7 @@ impl SessionStore {
     /// When somebody else writes it.
     pub fn put(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: Option<RecordId>,
         document: &RawDocument,
     ) -> Result<RecordId, WriteConflict> {
@@ -110,7 +110,7 @@ impl SessionStore {
     /// When somebody else writes it.
     pub fn remember(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         number: i64,
         statement: i32,
@@ -125,7 +125,7 @@ impl SessionStore {
     /// When somebody else writes them.
     pub fn forget(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         statements: impl Iterator<Item = i32>,
     ) -> Result<(), WriteConflict> {

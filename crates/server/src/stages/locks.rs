@@ -2,15 +2,17 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
 use smallvec::{SmallVec, smallvec};
 
 use crate::error::{CommandError, Result};
-use crate::locks::manager::{Acquire, Held};
+use crate::locks::manager::{Acquire, Held, Wanted};
 use crate::locks::{Level, Mode, Resource, Ticket};
 use crate::ops::Op;
+use crate::params::Param;
 use crate::stages::ticket;
 use crate::views;
 
@@ -46,9 +48,6 @@ impl Access {
 /// At most two groups, those before the ticket and those after, unless some had to be waited for.
 type HeldLocks = SmallVec<[Held; 2]>;
 
-/// What is locked at which level.
-type Locks = SmallVec<[(Level, Resource, Mode); 3]>;
-
 /// Ticket and locks of an operation, until dropped.
 #[derive(Debug)]
 pub struct Inside {
@@ -77,23 +76,20 @@ impl Drop for Inside {
 pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Inside> {
     let (database, collection) = access.modes();
     let intent = database.intent();
-    let mut held = HeldLocks::new();
-    let mut wanted = Locks::new();
+    let (mut held, mut wanted) = (HeldLocks::new(), Wanted::new());
     if !access.reads() {
-        wanted.push((Level::ParallelBatchWriterMode, Resource::ParallelBatchWriter, Mode::IntentShared));
+        wanted.push((Resource::ParallelBatchWriter, Mode::IntentShared));
     }
-    wanted.push((Level::ReplicationStateTransition, Resource::ReplicationState, Mode::IntentExclusive));
+    wanted.push((Resource::ReplicationState, Mode::IntentExclusive));
     lock(op, wanted, &mut held).await?;
     let pool = if access.reads() { &op.shared.read_tickets } else { &op.shared.write_tickets };
     let ticket = ticket::take(op, pool).await?;
     active(op, access).fetch_add(1, Ordering::Relaxed);
     let mut inside = Inside { op: Arc::clone(op), access, held, _ticket: ticket };
-    let mut wanted: Locks = smallvec![
-        (Level::Global, Resource::Global, intent),
-        (Level::Database, Resource::Database(Arc::from(ns.db.as_str())), database),
-    ];
+    let mut wanted: Wanted =
+        smallvec![(Resource::Global, intent), (Resource::Database(Arc::from(ns.db.as_str())), database)];
     if let Some(mode) = collection {
-        wanted.push((Level::Collection, Resource::Collection(Arc::from(ns.to_string())), mode));
+        wanted.push((Resource::Collection(Arc::from(ns.to_string())), mode));
     }
     lock(op, wanted, &mut inside.held).await?;
     if access == Access::Write && op.shared.catalog.is_view(ns) {
@@ -105,34 +101,67 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     Ok(inside)
 }
 
-/// Takes locks in their order; `held` gets them.
-async fn lock(op: &Arc<Op>, wanted: Locks, held: &mut HeldLocks) -> Result<()> {
-    let result = lock_interruptibly(op, wanted, held).await;
+/// Creates the collection that a write needs and that is not there.
+///
+/// # Errors
+/// As [`enter`], and when it cannot be created.
+pub async fn create(op: &Arc<Op>, ns: &Namespace) -> Result<()> {
+    // In a transaction it is created where nobody else sees it, so nobody need be kept out.
+    let access = if op.is_in_transaction() { Access::Write } else { Access::ChangeCollection };
+    let inside = enter(op, ns, access).await?;
+    op.collection_or_create(ns)?;
+    drop(inside);
+    Ok(())
+}
+
+/// Takes locks, in their order; `held` gets them.
+async fn lock(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
+    let result = lock_all(op, wanted, held).await;
     if result.is_err() {
         op.view().locks.released();
     }
     result
 }
 
-async fn lock_interruptibly(op: &Arc<Op>, wanted: Locks, held: &mut HeldLocks) -> Result<()> {
+async fn lock_all(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
     // Most often there is nothing to wait for. Then one look at the queues is enough.
-    let together = wanted.iter().map(|(_, resource, mode)| (resource.clone(), *mode)).collect();
-    if let Ok(all) = op.shared.locks.acquire_together(together) {
+    if !op.is_in_transaction()
+        && let Ok(all) = op.shared.locks.acquire_together(wanted.clone())
+    {
         held.push(all);
-        for (level, _, mode) in wanted {
+        for (resource, mode) in wanted {
             op.check_interrupt()?;
-            op.view().locks.granted(level, mode);
+            op.view().locks.granted(resource.level(), mode);
         }
         return Ok(());
     }
-    for (level, resource, mode) in wanted {
-        held.push(lock_one(op, level, resource, mode).await?);
-        op.view().locks.granted(level, mode);
+    for (resource, mode) in wanted {
+        held.extend(lock_one(op, resource, mode).await?);
     }
     Ok(())
 }
 
-async fn lock_one(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
+/// Takes a lock. One that belongs to a multi-document transaction is kept by it until its end, and not taken twice: then there
+/// is nothing for the caller to hold.
+async fn lock_one(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option<Held>> {
+    let level = resource.level();
+    let lasts = op.is_in_transaction() && level >= Level::Global;
+    if lasts && op.with_transaction(|open| open.holds(&resource, mode)) == Some(true) {
+        op.check_interrupt()?;
+        op.view().locks.held_already(level, mode);
+        return Ok(None);
+    }
+    let held = lock_interruptibly(op, level, resource, mode).await?;
+    op.view().locks.granted(level, mode);
+    if !lasts {
+        return Ok(Some(held));
+    }
+    op.with_transaction(|open| open.keep(held));
+    Ok(None)
+}
+
+async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
+    let name = resource.name().to_owned();
     match op.shared.locks.acquire(resource, mode) {
         Acquire::Held(held) => {
             op.check_interrupt()?;
@@ -141,11 +170,31 @@ async fn lock_one(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) ->
         Acquire::Pending(pending) => {
             let note = op.note_wait(Wait::Lock);
             op.view().locks.begin_wait(level, mode);
-            let granted = op.wait(pending.granted()).await;
+            let granted = op.wait(within(patience(op), pending.granted())).await;
             op.view().locks.waiting = false;
-            let held = granted?;
+            let Some(held) = granted? else { return Err(too_late(op, level, &name, mode)) };
             note.over();
             Ok(held)
         }
     }
+}
+
+/// How long an operation waits for a lock, if not as long as it takes. One that holds locks already, because it is part of a
+/// multi-document transaction, waits a short time only: whoever it waits for may be waiting for it.
+fn patience(op: &Op) -> Option<Duration> {
+    let limit = op.shared.params.get(Param::TransactionLockTimeoutMillis);
+    u64::try_from(limit).ok().filter(|_| op.is_in_transaction()).map(Duration::from_millis)
+}
+
+async fn within<T>(limit: Option<Duration>, granted: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, granted).await.ok(),
+        None => Some(granted.await),
+    }
+}
+
+fn too_late(op: &Op, level: Level, name: &str, mode: Mode) -> CommandError {
+    let limit_ms = op.shared.params.get(Param::TransactionLockTimeoutMillis);
+    let (mode, level) = (mode.name(), level.name());
+    CommandError::new(24, format!("Unable to acquire {mode} lock on '{{{level}, {name}}}' within {limit_ms}ms."))
 }

@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 
-use super::{CommitId, Direction, Engine, Key, Snapshot, TableId, Transaction, Value, WriteConflict};
+use super::{CommitId, Direction, Engine, Key, Snapshot, TableId, Transaction, Value, WriteConflict, Writer};
 
 type Tables = imbl::OrdMap<TableId, OrdMap<Key, Value>>;
 
@@ -53,6 +53,8 @@ struct MemoryTransaction {
     /// The number of changes that `base` has.
     base_changes: u64,
     writes: BTreeMap<(TableId, Key), Option<Value>>,
+    /// The base with the writes: made when it is first asked for, and kept up to date from then on.
+    merged: Option<Tables>,
 }
 
 impl Engine for MemoryEngine {
@@ -68,6 +70,7 @@ impl Engine for MemoryEngine {
             base: tables.clone(),
             base_changes: self.shared.changes.load(Ordering::Acquire),
             writes: BTreeMap::new(),
+            merged: None,
         })
     }
 
@@ -148,7 +151,16 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-impl Transaction for MemoryTransaction {
+/// Sets or removes a key.
+fn apply(tables: &mut Tables, table: TableId, key: &Key, value: Option<&Value>) {
+    let table = tables.entry(table).or_default();
+    match value {
+        Some(value) => drop(table.insert(key.clone(), Value::clone(value))),
+        None => drop(table.remove(key)),
+    }
+}
+
+impl Writer for MemoryTransaction {
     fn get(&self, table: TableId, key: &[u8]) -> Option<Value> {
         match self.writes.get(&(table, Key::from_slice(key))) {
             Some(written) => written.clone(),
@@ -176,27 +188,38 @@ impl Transaction for MemoryTransaction {
 
     fn write(&mut self, table: TableId, key: Key, value: Option<Value>) -> Result<(), WriteConflict> {
         let slot = (table, key);
-        if let Some(written) = self.writes.get_mut(&slot) {
-            *written = value;
-            return Ok(());
+        if !self.writes.contains_key(&slot) {
+            let mut intents = self.shared.intents.lock();
+            if intents.get(&slot).is_some_and(|holder| *holder != self.id) || self.is_out_of_date(&slot) {
+                return Err(WriteConflict);
+            }
+            intents.insert(slot.clone(), self.id);
         }
-        let mut intents = self.shared.intents.lock();
-        if intents.get(&slot).is_some_and(|holder| *holder != self.id) {
-            return Err(WriteConflict);
+        if let Some(merged) = &mut self.merged {
+            apply(merged, slot.0, &slot.1, value.as_ref());
         }
-        if self.is_out_of_date(&slot) {
-            return Err(WriteConflict);
-        }
-        intents.insert(slot.clone(), self.id);
-        drop(intents);
         self.writes.insert(slot, value);
         Ok(())
+    }
+}
+
+impl Transaction for MemoryTransaction {
+    fn view(&mut self) -> Box<dyn Snapshot> {
+        let merged = self.merged.get_or_insert_with(|| {
+            let mut merged = self.base.clone();
+            for ((table, key), value) in &self.writes {
+                apply(&mut merged, *table, key, value.as_ref());
+            }
+            merged
+        });
+        Box::new(MemorySnapshot { tables: merged.clone() })
     }
 
     fn commit(mut self: Box<Self>) -> CommitId {
         let writes = std::mem::take(&mut self.writes);
         // Let go of the base first: while it is shared, every write below would copy the path to its key.
         self.base = Tables::new();
+        self.merged = None;
         let mut intents = self.shared.intents.lock();
         let mut tables = self.shared.tables.write();
         for slot in writes.keys() {
@@ -296,6 +319,26 @@ mod tests {
         fourth.commit();
         assert_eq!(engine.snapshot().len(TABLE), 0);
         assert!(engine.shared.intents.lock().is_empty());
+    }
+
+    #[test]
+    fn a_view_has_the_writes_so_far_and_no_others() {
+        let engine = MemoryEngine::default();
+        let mut before = engine.begin();
+        before.write(TABLE, key("a"), value("1")).unwrap();
+        before.commit();
+        let (mut open, mut other) = (engine.begin(), engine.begin());
+        open.write(TABLE, key("b"), value("2")).unwrap();
+        other.write(TABLE, key("c"), value("3")).unwrap();
+        other.commit();
+        let first = open.view();
+        open.write(TABLE, key("a"), None).unwrap();
+        let seen = |view: &dyn Snapshot| [b"a", b"b", b"c"].map(|key| view.get(TABLE, key).is_some());
+        assert_eq!(seen(&*first), [true, true, false]);
+        assert_eq!(seen(&*open.view()), [false, true, false]);
+        assert_eq!(seen(&*engine.snapshot()), [true, false, true]);
+        open.commit();
+        assert_eq!(seen(&*engine.snapshot()), [false, true, true]);
     }
 
     #[test]
