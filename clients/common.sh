@@ -34,6 +34,11 @@ skip() {
     exit 77
 }
 
+# no_socket_timeout: for a driver that has none, in the place of what needs one.
+no_socket_timeout() {
+    skip "this driver has no socket timeout, so there is a smoke suite only"
+}
+
 # need COMMAND: skips where there is no such command.
 need() {
     command -v "$1" >/dev/null || skip "no '$1' on this machine"

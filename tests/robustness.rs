@@ -1,11 +1,15 @@
 //! Bytes that no client would send: the connection is closed or an error answered, memory stays bounded, nothing panics.
 
 use std::io::Write as _;
+use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
+use backfire_server::net::Limits;
 use backfire_tests::{Lab, Wire};
 use backfire_wire::{Compressor, Header, MessageFlags, OpCode, OpMsgEncoder, compression};
 use bson::{Document, doc};
 use proptest::prelude::*;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// What the server did with some bytes.
 #[derive(Debug, PartialEq)]
@@ -221,5 +225,78 @@ async fn every_command_reads_its_own_request() {
         wire.send("admin", doc! { spec.name(): 1, "maxTimeMS": 1000 }, &[]).await;
         let reply = wire.reply().await.expect("a reply");
         assert_ne!(reply.get_str("errmsg").ok(), Some("not implemented"), "{}", spec.name());
+    }
+}
+
+/// A server whose connections are as patient as `limits` says, and one of them with a pipe that holds little.
+async fn impatient(limits: Limits) -> (Lab, tokio::io::DuplexStream, tokio::task::JoinHandle<()>) {
+    let lab = Lab::with(|config| config.limits = limits);
+    let (near, far) = tokio::io::duplex(4096);
+    let server = lab.server.clone();
+    let serving = tokio::spawn(async move { server.serve(far, "127.0.0.1:50001".to_owned()).await });
+    (lab, near, serving)
+}
+
+fn dropped(lab: &Lab) -> (u64, u64) {
+    let dropped = &lab.server.shared().connections.dropped;
+    (dropped.unfinished_messages.load(Relaxed), dropped.slow_readers.load(Relaxed))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_no_reply_is_dropped_and_disturbs_nobody() {
+    let limits = Limits { reply: Duration::from_secs(30), ..Limits::DEFAULT };
+    let (lab, mut near, serving) = impatient(limits).await;
+    lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 1, "s": "x".repeat(100_000) }] }).await;
+    near.write_all(&message(doc! { "find": "c", "$db": "test" })).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(29)).await;
+    assert!(!serving.is_finished());
+    // Meanwhile others read and write, without waiting.
+    let before = tokio::time::Instant::now();
+    lab.ok("test", doc! { "update": "c", "updates": [{ "q": { "_id": 1 }, "u": { "$set": { "a": 1 } } }] }).await;
+    assert_eq!(lab.count(doc! { "a": 1 }).await, 1);
+    assert_eq!(before.elapsed(), Duration::ZERO);
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(serving.is_finished());
+    assert_eq!(dropped(&lab), (0, 1));
+    let status = lab.ok("admin", doc! { "serverStatus": 1 }).await;
+    let counted = status.get_document("backfire").and_then(|lab| lab.get_document("connections")).expect("counters");
+    assert_eq!(counted, &doc! { "unfinishedMessagesDropped": 0_i64, "slowReadersDropped": 1_i64 });
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_its_reply_slowly_and_in_time_gets_all_of_it() {
+    let limits = Limits { reply: Duration::from_secs(30), ..Limits::DEFAULT };
+    let (lab, mut near, serving) = impatient(limits).await;
+    lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 1, "s": "x".repeat(60_000) }] }).await;
+    near.write_all(&message(doc! { "find": "c", "$db": "test" })).await.unwrap();
+    let mut read = 0;
+    while read < 60_000 {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        read += near.read(&mut [0; 4096]).await.unwrap();
+    }
+    assert!(!serving.is_finished());
+    assert_eq!(dropped(&lab), (0, 0));
+    drop(near);
+    lab.finish().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_begun_and_not_finished_ends_its_connection() {
+    let limits = Limits { message: Duration::from_secs(20), ..Limits::DEFAULT };
+    for sent in [1, 15, 16, 30] {
+        let (lab, mut near, serving) = impatient(limits).await;
+        let whole = message(doc! { "ping": 1, "$db": "admin" });
+        // At rest it may be for as long as it likes.
+        tokio::time::sleep(Duration::from_secs(100_000)).await;
+        near.write_all(&whole[..sent]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(19)).await;
+        assert!(!serving.is_finished(), "after {sent} bytes");
+        // A byte now and then does not help.
+        near.write_all(&whole[sent..=sent]).await.unwrap();
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(serving.is_finished(), "after {sent} bytes");
+        assert_eq!(dropped(&lab), (1, 0));
+        lab.finish().await;
     }
 }

@@ -6,6 +6,8 @@ import sys
 from datetime import datetime, timezone
 
 from bson import Decimal128, Int64, ObjectId, Regex
+from bson.codec_options import CodecOptions
+from bson.raw_bson import RawBSONDocument
 from pymongo import (
     ASCENDING,
     DESCENDING,
@@ -173,6 +175,57 @@ def smoke(client):
     check("drop database", "smoke_python" in client.list_database_names(), False)
 
 
+def dump(db):
+    """A database as mongodump reads it: options, indexes, and the bytes of the documents in the order of `_id`."""
+    raw = db.with_options(codec_options=CodecOptions(document_class=RawBSONDocument))
+    found = {}
+    for info in db.list_collections():
+        if info["type"] != "collection":
+            found[info["name"]] = (info["options"], [], [])
+            continue
+        collection = raw[info["name"]]
+        indexes = [dict(index) for index in db[info["name"]].list_indexes()]
+        with collection.find({}, hint=[("_id", 1)], no_cursor_timeout=True, batch_size=3) as cursor:
+            documents = [document.raw for document in cursor]
+        check("as many as are counted", len(documents), collection.estimated_document_count())
+        found[info["name"]] = (info["options"], indexes, documents)
+    return found
+
+
+def restore(db, found):
+    """A database as mongorestore writes it: collections with their options, documents, then indexes."""
+    for name, (options, indexes, documents) in found.items():
+        db.command({"create": name} | options)
+        if documents:
+            db[name].insert_many([RawBSONDocument(document) for document in documents])
+        if indexes[1:]:
+            db.command({"createIndexes": name, "indexes": indexes[1:]})
+
+
+def dump_and_restore(client):
+    for name in ("smoke_dump", "smoke_restored"):
+        client.drop_database(name)
+    db = client.smoke_dump
+    db.parts.insert_many([{"_id": n, "n": Int64(n), "tags": ["a", {"b": n}], "at": datetime(2026, 1, 2)} for n in range(10)])
+    db.parts.create_index([("n", DESCENDING)], unique=True, name="by_n")
+    db.parts.create_index([("tags.b", ASCENDING)], partialFilterExpression={"n": {"$gt": 3}})
+    db.create_collection("log", capped=True, size=8192)
+    db.log.insert_one({"_id": 1, "x": Decimal128("1.50")})
+    db.create_collection("few", viewOn="parts", pipeline=[{"$match": {"n": {"$lt": 3}}}])
+    found = dump(db)
+    check("dumped", {name: len(one[2]) for name, one in found.items() if name != "system.views"}, {"parts": 10, "log": 1, "few": 0})
+    found.pop("system.views", None)
+    restored = client.smoke_restored
+    restore(restored, found)
+    again = dump(restored)
+    again.pop("system.views", None)
+    check("restored", again, found)
+    check("the view", ids(restored.few.find().sort("_id")), [0, 1, 2])
+    for name in ("smoke_dump", "smoke_restored"):
+        client.drop_database(name)
+
+
 with MongoClient(sys.argv[1], appName="smoke") as client:
     smoke(client)
+    dump_and_restore(client)
 print(json.dumps({"client": CLIENT, "checks": checks}))

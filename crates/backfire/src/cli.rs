@@ -357,6 +357,9 @@ pub struct Serve {
     /// How many connections to take.
     #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = connections)]
     pub max_connections: usize,
+    /// Close a connection whose client does not finish a message, or does not take a reply, for so long.
+    #[arg(long = "client-timeout", value_name = "TIME", default_value = "5m", value_parser = duration_ms)]
+    pub client_timeout_ms: u64,
 }
 
 /// Arguments of `sink`.

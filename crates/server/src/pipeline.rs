@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backfire_model::event::Outcome as Ended;
 use bson::raw::cstr;
-use bson::{Bson, RawDocumentBuf, doc, rawdoc};
+use bson::{RawDocumentBuf, rawdoc};
 use tokio::time::Instant;
 
 use crate::commands::{CommandSpec, Invocation, Reply, Run};
@@ -76,11 +76,12 @@ pub async fn run(shared: Arc<Shared>, connection: Arc<Connection>, request: Requ
             op.observe_end(Ended::ConnectionClosed);
             Outcome::CloseConnection
         }
-        Ok((reply, spec)) => {
+        Ok((mut reply, spec)) => {
             op.observe_end(Ended::Ok);
             let labels = labels::of_success(&op, &facts);
-            let document = reply::success(&shared, &reply, spec, &facts, &labels);
-            if request.no_reply { Outcome::Nothing } else { Outcome::Reply { document, again: reply.again } }
+            let again = reply.again.take();
+            let document = reply::success(&shared, reply, spec, &facts, &labels);
+            if request.no_reply { Outcome::Nothing } else { Outcome::Reply { document, again } }
         }
         Err(Failed::CloseConnection) => {
             op.observe_end(Ended::ConnectionClosed);
@@ -206,13 +207,16 @@ pub fn allowed_as_op_query(name: &str) -> bool {
 }
 
 /// `{clusterTime, signature}` as every reply of a replica-set member carries it.
-pub fn cluster_time(shared: &Shared) -> Option<Bson> {
-    shared.topology.is_replica_set().then(|| {
+pub fn cluster_time(shared: &Shared) -> Option<RawDocumentBuf> {
+    static UNSIGNED: std::sync::LazyLock<RawDocumentBuf> = std::sync::LazyLock::new(|| {
         let zeros = bson::Binary { subtype: bson::spec::BinarySubtype::Generic, bytes: vec![0; 20] };
-        Bson::Document(doc! {
-            "clusterTime": Bson::Timestamp(shared.topology.last_op_time()),
-            "signature": { "hash": zeros, "keyId": 0_i64 },
-        })
+        rawdoc! { "hash": zeros, "keyId": 0_i64 }
+    });
+    shared.topology.is_replica_set().then(|| {
+        let mut time = RawDocumentBuf::new();
+        time.append(cstr!("clusterTime"), shared.topology.last_op_time());
+        time.append(cstr!("signature"), &**UNSIGNED);
+        time
     })
 }
 

@@ -13,7 +13,6 @@ use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
-use tokio::sync::Notify;
 
 use crate::aggregate::expression::Globals;
 use crate::clock::Clock;
@@ -22,8 +21,8 @@ use crate::counters::Counters;
 use crate::cursors::Cursors;
 use crate::failpoints::{Entered, FailPoints};
 use crate::locks::{LockManager, TicketPool};
-use crate::net;
 use crate::net::connection::Connections;
+use crate::net::{self, Limits};
 use crate::ops::OpRegistry;
 use crate::params::{Param, Params};
 use crate::profile::{Profile, V7_0};
@@ -51,6 +50,8 @@ pub struct ServerConfig {
     pub document_locking: bool,
     /// How many connections it takes.
     pub max_connections: usize,
+    /// How long a client may keep its connection waiting.
+    pub limits: Limits,
     /// Seed of everything random: ids of cursors and sessions, probabilities.
     pub seed: u64,
     /// The wall clock's time at the start, in milliseconds since 1970.
@@ -71,6 +72,7 @@ impl ServerConfig {
             test_commands: true,
             document_locking: true,
             max_connections: 100_000,
+            limits: Limits::DEFAULT,
             seed: 1,
             started_at_ms,
             observer: None,
@@ -125,7 +127,6 @@ pub struct Shared {
     pub argv: Vec<String>,
     rng: Mutex<ChaCha8Rng>,
     shutting_down: AtomicBool,
-    shutdown: Notify,
 }
 
 impl std::fmt::Debug for Shared {
@@ -173,17 +174,6 @@ impl Shared {
     pub fn is_shutting_down(&self) -> bool {
         self.shutting_down.load(Ordering::Acquire)
     }
-
-    /// Resolves when the server begins to stop.
-    pub async fn shutdown_begun(&self) {
-        loop {
-            let begun = self.shutdown.notified();
-            if self.is_shutting_down() {
-                return;
-            }
-            begun.await;
-        }
-    }
 }
 
 /// A running server. Clones are handles of the same server.
@@ -225,13 +215,12 @@ impl Server {
             catalog,
             cursors: Cursors::default(),
             counters: Counters::default(),
-            connections: Connections::new(config.max_connections),
+            connections: Connections::new(config.max_connections, config.limits),
             commands: CommandTable::new(config.profile, config.test_commands),
             observer: config.observer,
             argv: config.argv,
             rng: Mutex::new(rng),
             shutting_down: AtomicBool::new(false),
-            shutdown: Notify::new(),
         });
         Self { shared }
     }
@@ -271,7 +260,7 @@ impl Server {
     pub async fn stop(&self) {
         const PATIENCE: Duration = Duration::from_secs(5);
         self.shared.shutting_down.store(true, Ordering::Release);
-        self.shared.shutdown.notify_waiters();
+        self.shared.connections.all().iter().for_each(|connection| connection.close());
         self.shared.ops.all().iter().for_each(|op| op.wake());
         let _ = tokio::time::timeout(PATIENCE, self.shared.connections.all_closed()).await;
     }

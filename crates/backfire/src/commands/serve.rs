@@ -4,6 +4,7 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::time::{Duration, SystemTime};
 
+use backfire_server::net::Limits;
 use backfire_server::profile::Profile;
 use backfire_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -81,6 +82,8 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
     config.set_name = (!arguments.standalone).then(|| arguments.repl_set.clone());
     config.test_commands = !arguments.no_test_commands;
     config.max_connections = arguments.max_connections;
+    let patience = Duration::from_millis(arguments.client_timeout_ms);
+    config.limits = Limits { message: patience, reply: patience, ..Limits::DEFAULT };
     config.seed = std::process::id().into();
     config.argv = std::env::args().collect();
     let server = Server::new(config);

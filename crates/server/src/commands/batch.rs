@@ -176,8 +176,8 @@ pub fn is_over(batch: &Batch, source: &dyn DocumentSource, pushed_back: Option<&
 pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape, at: Option<Timestamp>) -> Reply {
     let mut cursor = RawDocumentBuf::new();
     match shape {
-        Shape::BatchFirst => cursor.append(cstr!("firstBatch"), documents.clone()),
-        Shape::Next => cursor.append(cstr!("nextBatch"), documents.clone()),
+        Shape::BatchFirst => cursor.append(cstr!("firstBatch"), &*documents),
+        Shape::Next => cursor.append(cstr!("nextBatch"), &*documents),
         Shape::BatchLast => {}
     }
     if let Some(time) = at {

@@ -69,8 +69,7 @@ pub fn unknown(owner: &str, field: &str) -> CommandError {
 /// # Errors
 /// 40415.
 pub fn only(request: &Request, owner: &str, own: &[&str]) -> Result<()> {
-    for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
-        let name = name.as_str();
+    for name in request.names().skip(1) {
         if !own.contains(&name) && !GENERIC.contains(&name) {
             return Err(unknown(owner, name));
         }

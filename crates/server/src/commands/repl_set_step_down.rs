@@ -67,12 +67,8 @@ impl Invocation for StepDown {
             // Only operations that hold the global lock for writing are ended (facts/server.md 7.2). One that is held
             // elsewhere meets "not primary" when it goes on.
             for op in shared.ops.all() {
-                let writes = op
-                    .view()
-                    .locks
-                    .held
-                    .get(&Level::Global)
-                    .is_some_and(|mode| *mode != Mode::IntentShared && *mode != Mode::Shared);
+                let global = op.view().locks.held_at(Level::Global);
+                let writes = global.is_some_and(|mode| mode != Mode::IntentShared && mode != Mode::Shared);
                 if op.id != run.op.id && writes {
                     op.kill(11602);
                 }

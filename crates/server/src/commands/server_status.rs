@@ -116,6 +116,10 @@ fn status(shared: &Shared) -> Document {
             },
             "sessions": { "refused": read(&sessions.refused), "expired": read(&sessions.expired) },
             "cursors": { "refused": refused as i64 },
+            "connections": {
+                "unfinishedMessagesDropped": read(&shared.connections.dropped.unfinished_messages),
+                "slowReadersDropped": read(&shared.connections.dropped.slow_readers),
+            },
             "tickets": {
                 "writesQueued": shared.write_tickets.counters().queued as i64,
                 "writesCanceled": shared.write_tickets.counters().canceled as i64,

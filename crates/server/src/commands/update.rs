@@ -18,7 +18,7 @@ use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
 use crate::sessions::{Executed, StatementRecord};
 use crate::update::{Update as Change, UpdateOptions};
-use crate::value::View;
+use crate::value::{DocView, View};
 use crate::value::view::to_raw;
 use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::update::{Change as Changed, Job, Outcome};
@@ -88,7 +88,10 @@ impl Statement {
             Some(View::Document(document)) => document.to_document().map(Some),
             Some(other) => Err(idl::wrong_type(owner, name, other, "object")),
         };
-        let filter = to_raw(&object("q")?.ok_or_else(|| idl::missing(owner, "q"))?)?;
+        let filter = match field("q") {
+            Some(View::Document(DocView::Raw(filter))) => filter.to_owned(),
+            _ => to_raw(&object("q")?.ok_or_else(|| idl::missing(owner, "q"))?)?,
+        };
         let update = field("u").ok_or_else(|| idl::missing(owner, "u"))?.to_bson()?;
         let array_filters = match field("arrayFilters") {
             None => Vec::new(),
@@ -104,7 +107,7 @@ impl Statement {
         let flag = |name: &str| Ok::<_, CommandError>(idl::boolean(field(name), owner, name, true)?.unwrap_or(false));
         let (multi, upsert) = (flag("multi")?, flag("upsert")?);
         let mut shown = RawDocumentBuf::new();
-        shown.append(cstr!("q"), filter.clone());
+        shown.append(cstr!("q"), &*filter);
         if let Ok(Some(update)) = statement.get("u") {
             shown.append(cstr!("u"), update);
         }

@@ -4,6 +4,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use smallvec::{SmallVec, smallvec};
 use tokio::sync::oneshot;
 
 use super::{Level, Mode};
@@ -47,7 +48,44 @@ impl Resource {
 /// All locks of a server.
 #[derive(Debug, Default)]
 pub struct LockManager {
-    queues: Mutex<HashMap<Resource, Queue>>,
+    queues: Mutex<Queues>,
+}
+
+/// The queues, by resource.
+#[derive(Debug, Default)]
+struct Queues {
+    /// Those of the three resources that every operation locks; they are always there.
+    fixed: [Queue; 3],
+    /// Those of databases and collections, while they are used and for a while after.
+    named: HashMap<Resource, Queue, foldhash::fast::RandomState>,
+    /// At so many the unused ones are looked for.
+    tidy_at: usize,
+}
+
+/// So many queues of databases and collections are kept, used or not, because most are used again at once.
+const NAMED_KEPT: usize = 1024;
+
+impl Queues {
+    fn of(&mut self, resource: &Resource) -> &mut Queue {
+        match resource {
+            Resource::ParallelBatchWriter => &mut self.fixed[0],
+            Resource::ReplicationState => &mut self.fixed[1],
+            Resource::Global => &mut self.fixed[2],
+            Resource::Database(_) | Resource::Collection(_) => self.named.entry(resource.clone()).or_default(),
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Queue> {
+        self.fixed.iter().chain(self.named.values())
+    }
+
+    /// Forgets unused queues when there are many more than after the last time.
+    fn tidy(&mut self) {
+        if self.named.len() > self.tidy_at.max(NAMED_KEPT) {
+            self.named.retain(|_, queue| !queue.is_unused());
+            self.tidy_at = 2 * self.named.len();
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -65,12 +103,14 @@ struct Waiter {
     granted: oneshot::Sender<()>,
 }
 
-/// A lock that is held until dropped.
+/// Locks that somebody wants or holds together.
+pub type Wanted = SmallVec<[(Resource, Mode); 3]>;
+
+/// Locks that are held until dropped.
 #[derive(Debug)]
 pub struct Held {
     manager: Arc<LockManager>,
-    resource: Resource,
-    mode: Mode,
+    locks: Wanted,
 }
 
 /// A place in a queue. Dropping it leaves the queue, or gives back a lock that was granted meanwhile.
@@ -93,9 +133,13 @@ pub enum Acquire {
 }
 
 impl Queue {
+    /// Whether a new request is granted at once.
+    fn is_free_for(&self, mode: Mode) -> bool {
+        self.waiting.is_empty() && self.can_grant(mode)
+    }
+
     fn can_grant(&self, mode: Mode) -> bool {
-        const MODES: [Mode; 4] = [Mode::IntentShared, Mode::IntentExclusive, Mode::Shared, Mode::Exclusive];
-        MODES.iter().zip(self.granted).all(|(held, count)| count == 0 || held.is_compatible(mode))
+        Mode::ALL.iter().zip(self.granted).all(|(held, count)| count == 0 || held.is_compatible(mode))
     }
 
     /// Grants from the front of the queue for as long as it is possible. A waiter that has given up is passed over.
@@ -121,10 +165,10 @@ impl LockManager {
     /// Asks for `resource` in `mode`. Requests are served in order, so a waiting exclusive request is not overtaken.
     pub fn acquire(self: &Arc<Self>, resource: Resource, mode: Mode) -> Acquire {
         let mut queues = self.queues.lock();
-        let queue = queues.entry(resource.clone()).or_default();
-        if queue.waiting.is_empty() && queue.can_grant(mode) {
+        let queue = queues.of(&resource);
+        if queue.is_free_for(mode) {
             queue.granted[mode as usize] += 1;
-            return Acquire::Held(Held { manager: Arc::clone(self), resource, mode });
+            return Acquire::Held(Held { manager: Arc::clone(self), locks: smallvec![(resource, mode)] });
         }
         let (sender, granted) = oneshot::channel();
         let number = queue.next_waiter;
@@ -133,10 +177,26 @@ impl LockManager {
         Acquire::Pending(Pending { manager: Arc::clone(self), resource: Some(resource), mode, number, granted })
     }
 
+    /// Takes all of `wanted`, if none of them has to be waited for. Otherwise takes none and gives them back, to be asked
+    /// for one after the other.
+    ///
+    /// # Errors
+    /// What was wanted.
+    pub fn acquire_together(self: &Arc<Self>, wanted: Wanted) -> Result<Held, Wanted> {
+        let mut queues = self.queues.lock();
+        if !wanted.iter().all(|(resource, mode)| queues.of(resource).is_free_for(*mode)) {
+            return Err(wanted);
+        }
+        for (resource, mode) in &wanted {
+            queues.of(resource).granted[*mode as usize] += 1;
+        }
+        Ok(Held { manager: Arc::clone(self), locks: wanted })
+    }
+
     /// How many wait for any lock, as (readers, writers).
     pub fn waiting(&self) -> (u64, u64) {
         let queues = self.queues.lock();
-        queues.values().flat_map(|queue| &queue.waiting).fold((0, 0), |(readers, writers), waiter| match waiter.mode {
+        queues.all().flat_map(|queue| &queue.waiting).fold((0, 0), |(readers, writers), waiter| match waiter.mode {
             Mode::IntentShared | Mode::Shared => (readers + 1, writers),
             Mode::IntentExclusive | Mode::Exclusive => (readers, writers + 1),
         })
@@ -144,31 +204,29 @@ impl LockManager {
 
     fn change(&self, resource: &Resource, change: impl FnOnce(&mut Queue)) {
         let mut queues = self.queues.lock();
-        let Some(queue) = queues.get_mut(resource) else { return };
+        let queue = queues.of(resource);
         change(queue);
         queue.grant_waiting();
-        if queue.is_unused() {
-            queues.remove(resource);
-        }
+        queues.tidy();
     }
 }
 
 impl Held {
-    /// What is locked.
-    pub fn resource(&self) -> &Resource {
-        &self.resource
-    }
-
-    /// How.
-    pub fn mode(&self) -> Mode {
-        self.mode
+    /// What is locked, and how.
+    pub fn locks(&self) -> &[(Resource, Mode)] {
+        &self.locks
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        let mode = self.mode;
-        self.manager.change(&self.resource, |queue| queue.granted[mode as usize] -= 1);
+        let mut queues = self.manager.queues.lock();
+        for (resource, mode) in &self.locks {
+            let queue = queues.of(resource);
+            queue.granted[*mode as usize] -= 1;
+            queue.grant_waiting();
+        }
+        queues.tidy();
     }
 }
 
@@ -183,7 +241,7 @@ impl Pending {
         // The sender lives in the queue until it is used, so this cannot fail while `self` is queued.
         let _ = (&mut self.granted).await;
         let resource = self.resource.take().expect("taken only here");
-        Held { manager: Arc::clone(&self.manager), resource, mode: self.mode }
+        Held { manager: Arc::clone(&self.manager), locks: smallvec![(resource, self.mode)] }
     }
 }
 
@@ -222,6 +280,33 @@ mod tests {
         }
     }
 
+    fn mode(held: &Held) -> Mode {
+        held.locks[0].1
+    }
+
+    #[test]
+    fn locks_are_taken_together_or_not_at_all() {
+        let manager = Arc::new(LockManager::default());
+        let collection = || Resource::Collection("db.c".into());
+        let both = |mode| smallvec![(Resource::Global, IntentExclusive), (collection(), mode)];
+        let first = manager.acquire_together(both(IntentExclusive)).expect("free");
+        let refused = manager.acquire_together(both(Exclusive)).expect_err("somebody holds one of them");
+        assert_eq!(refused.len(), 2);
+        drop(first);
+        drop(manager.acquire_together(both(Exclusive)).expect("free again"));
+        assert!(manager.queues.lock().all().all(Queue::is_unused));
+    }
+
+    #[test]
+    fn unused_queues_are_forgotten_when_there_are_many() {
+        let manager = Arc::new(LockManager::default());
+        for number in 0..10 * NAMED_KEPT {
+            let resource = Resource::Collection(format!("db.c{number}").into());
+            drop(held(manager.acquire(resource, IntentShared)));
+        }
+        assert!(manager.queues.lock().named.len() <= NAMED_KEPT);
+    }
+
     #[tokio::test]
     async fn requests_are_served_in_order() {
         let manager = Arc::new(LockManager::default());
@@ -235,7 +320,7 @@ mod tests {
         assert_eq!(manager.waiting(), (1, 0));
         drop(exclusive);
         drop(late.granted().await);
-        assert!(manager.queues.lock().is_empty());
+        assert!(manager.queues.lock().all().all(Queue::is_unused));
     }
 
     #[tokio::test]
@@ -247,7 +332,7 @@ mod tests {
         drop(exclusive);
         drop(behind.granted().await);
         drop(first);
-        assert!(manager.queues.lock().is_empty());
+        assert!(manager.queues.lock().all().all(Queue::is_unused));
     }
 
     proptest! {
@@ -278,12 +363,12 @@ mod tests {
                     queued = still;
                     for (at, one) in holding.iter().enumerate() {
                         for other in &holding[at + 1..] {
-                            assert!(one.mode.is_compatible(other.mode), "{:?} with {:?}", one.mode, other.mode);
+                            assert!(mode(one).is_compatible(mode(other)), "{one:?} with {other:?}");
                         }
                     }
                 }
                 drop((queued, holding));
-                assert!(manager.queues.lock().is_empty());
+                assert!(manager.queues.lock().all().all(Queue::is_unused));
             });
         }
     }

@@ -22,6 +22,15 @@ pub enum Level {
 }
 
 impl Level {
+    /// All levels, in order.
+    pub const ALL: [Self; 5] = [
+        Level::ParallelBatchWriterMode,
+        Level::ReplicationStateTransition,
+        Level::Global,
+        Level::Database,
+        Level::Collection,
+    ];
+
     /// Its name in `$currentOp`.
     pub fn name(self) -> &'static str {
         match self {
@@ -48,6 +57,9 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// All modes, in order.
+    pub const ALL: [Self; 4] = [Mode::IntentShared, Mode::IntentExclusive, Mode::Shared, Mode::Exclusive];
+
     /// Its name in texts.
     pub fn name(self) -> &'static str {
         match self {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use backfire_model::{ConnectionId, RequestId};
 use backfire_wire::{
@@ -16,7 +17,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::limits::{Dropped, Limits};
 use super::{Protocol, Request};
+use crate::counters::bump;
 use crate::error::CommandError;
 use crate::ops::Op;
 use crate::pipeline::{self, Outcome};
@@ -24,6 +27,8 @@ use crate::server::Shared;
 
 /// How much is read ahead while a command runs.
 const READ_AHEAD_BYTES: usize = 64 * 1024;
+/// How long the end of a connection may take.
+const CLOSE_WAIT: Duration = Duration::from_secs(1);
 /// The read buffer of a connection at rest.
 const READ_BUFFER_BYTES: usize = 2048;
 
@@ -109,6 +114,10 @@ impl Connection {
 pub struct Connections {
     open: Mutex<BTreeMap<ConnectionId, Arc<Connection>>>,
     max: usize,
+    /// How long a client may keep its connection waiting.
+    pub limits: Limits,
+    /// What became of those that did.
+    pub dropped: Dropped,
     next_id: AtomicI64,
     next_request: AtomicI32,
     total_created: AtomicU64,
@@ -117,11 +126,13 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Up to `max` at a time.
-    pub fn new(max: usize) -> Self {
+    /// Up to `max` at a time, each within `limits`.
+    pub fn new(max: usize, limits: Limits) -> Self {
         Self {
             open: Mutex::default(),
             max,
+            limits,
+            dropped: Dropped::default(),
             next_id: AtomicI64::new(1),
             next_request: AtomicI32::new(1),
             total_created: AtomicU64::new(0),
@@ -205,11 +216,20 @@ pub async fn serve(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Se
         return;
     };
     let open = Open { shared, connection };
+    if open.shared.is_shutting_down() {
+        return;
+    }
     let mut link = Link { stream, buffer: BytesMut::with_capacity(READ_BUFFER_BYTES), at_end: false };
     if let Err(error) = link.serve(&open.shared, &open.connection).await {
         tracing::debug!(connection = %open.connection.description, %error, "connection ended");
     }
-    let _ = link.stream.shutdown().await;
+    // What a slow reader has not taken yet is not waited for either.
+    let _ = tokio::time::timeout(CLOSE_WAIT, link.stream.shutdown()).await;
+}
+
+/// Sleeps until `due`, which is `time` from now at first.
+async fn until(due: &mut Option<Instant>, time: Duration) {
+    tokio::time::sleep_until(*due.get_or_insert_with(|| Instant::now() + time)).await;
 }
 
 /// The bytes of a connection.
@@ -246,6 +266,10 @@ enum Closed {
     OpCode(i32),
     #[error("a command asked for it")]
     Asked,
+    #[error("a message was begun and not finished in time")]
+    Unfinished,
+    #[error("a reply was not taken in time")]
+    SlowReader,
 }
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
@@ -263,6 +287,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         shared: &Shared,
         connection: &Connection,
     ) -> Result<Option<Frame>, Closed> {
+        // When the rest of a message that has begun must be here.
+        let mut due = None;
         loop {
             if let Some(frame) = decoder.decode(&mut self.buffer)? {
                 return Ok(Some(frame));
@@ -271,12 +297,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             if self.at_end {
                 return Ok(None);
             }
+            let has_begun = !self.buffer.is_empty();
             self.buffer.reserve(READ_BUFFER_BYTES);
             let read = tokio::select! {
                 biased;
                 read = self.stream.read_buf(&mut self.buffer) => read?,
-                () = shared.shutdown_begun() => return Ok(None),
                 () = connection.close_asked() => return Ok(None),
+                () = until(&mut due, shared.connections.limits.message), if has_begun => {
+                    bump(&shared.connections.dropped.unfinished_messages);
+                    return Err(Closed::Unfinished);
+                }
             };
             if read == 0 {
                 return Ok(None);
@@ -426,8 +456,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             None => bytes,
         };
         shared.counters.network_reply(bytes.len());
-        self.stream.write_all(&bytes).await?;
-        self.stream.flush().await?;
-        Ok(())
+        let written = async {
+            self.stream.write_all(&bytes).await?;
+            self.stream.flush().await
+        };
+        match tokio::time::timeout(shared.connections.limits.reply, written).await {
+            Ok(written) => Ok(written?),
+            Err(_) => {
+                bump(&shared.connections.dropped.slow_readers);
+                Err(Closed::SlowReader)
+            }
+        }
     }
 }

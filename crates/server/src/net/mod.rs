@@ -3,14 +3,17 @@
 //! Invariant: a connection runs one command at a time, in the order in which they arrive.
 
 pub mod connection;
+pub mod limits;
 pub mod request;
 
 use std::sync::Arc;
 
+use socket2::{SockRef, TcpKeepalive};
 use tokio::net::TcpListener;
 
 use crate::server::Shared;
 
+pub use limits::Limits;
 pub use request::{Protocol, Request};
 
 /// Takes connections until the listener fails for good. Each runs in a task of its own.
@@ -18,6 +21,7 @@ pub use request::{Protocol, Request};
 /// # Errors
 /// When the listener cannot accept any more.
 pub async fn accept(shared: &Arc<Shared>, listener: TcpListener) -> std::io::Result<()> {
+    let keep_alive = TcpKeepalive::new().with_time(shared.connections.limits.keep_alive);
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -30,6 +34,8 @@ pub async fn accept(shared: &Arc<Shared>, listener: TcpListener) -> std::io::Res
         };
         // A reply is one small message: waiting to fill a segment would only delay it.
         let _ = stream.set_nodelay(true);
+        // One whose other side has vanished would stay open for good.
+        let _ = SockRef::from(&stream).set_tcp_keepalive(&keep_alive);
         tokio::spawn(connection::serve(Arc::clone(shared), stream, peer.to_string()));
     }
 }

@@ -122,8 +122,13 @@ impl Request {
 
     /// The command's name: the first field of the document, whatever it is.
     pub fn command_name(&self) -> &str {
-        let name = self.fields.first().map(|first| first.name(&self.body));
-        name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or("")
+        self.names().next().unwrap_or("")
+    }
+
+    /// The names of the command's fields, in order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        // Validated, so that each of them is text.
+        self.fields.iter().map(|place| std::str::from_utf8(place.name(&self.body)).unwrap_or(""))
     }
 
     /// The database it runs on.

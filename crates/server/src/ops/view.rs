@@ -1,7 +1,5 @@
 //! What `$currentOp` shows of an operation, kept up to date by the stages it passes (facts/server.md 5.2, 5.3).
 
-use std::collections::BTreeMap;
-
 use bson::{Document, doc};
 use bytes::Bytes;
 use tokio::time::Instant;
@@ -43,15 +41,18 @@ impl OpKind {
 /// Locks held and waited for.
 #[derive(Debug, Clone, Default)]
 pub struct LockView {
-    /// Held at the moment.
-    pub held: BTreeMap<Level, Mode>,
+    /// Held at the moment, by level.
+    held: [Option<Mode>; Level::ALL.len()],
     /// Whether it waits in the lock manager. A wait for a ticket is not one (facts/server.md 7.1).
     pub waiting: bool,
     /// How often each was acquired.
-    pub acquired: BTreeMap<(Level, Mode), i64>,
+    acquired: Counts,
     /// How often it had to wait for each.
-    pub waited: BTreeMap<(Level, Mode), i64>,
+    waited: Counts,
 }
+
+/// Numbers by level and mode. Every operation has them, so they are a plain array.
+type Counts = [[u32; Mode::ALL.len()]; Level::ALL.len()];
 
 /// The changing part of an operation that others may look at.
 #[derive(Debug, Clone)]
@@ -106,21 +107,51 @@ impl OpView {
 }
 
 impl LockView {
+    /// A lock was granted.
+    pub fn granted(&mut self, level: Level, mode: Mode) {
+        self.held[level as usize] = Some(mode);
+        self.acquired[level as usize][mode as usize] += 1;
+    }
+
+    /// It holds a lock that was granted to its transaction before.
+    pub fn held_already(&mut self, level: Level, mode: Mode) {
+        self.held[level as usize] = Some(mode);
+    }
+
+    /// It begins to wait for a lock.
+    pub fn begin_wait(&mut self, level: Level, mode: Mode) {
+        self.waiting = true;
+        self.waited[level as usize][mode as usize] += 1;
+    }
+
+    /// How it holds this level at the moment.
+    pub fn held_at(&self, level: Level) -> Option<Mode> {
+        self.held[level as usize]
+    }
+
+    /// It has given up all its locks.
+    pub fn released(&mut self) {
+        self.held = Default::default();
+    }
+
     /// The `locks` field.
     pub fn held_document(&self) -> Document {
-        self.held.iter().map(|(level, mode)| (level.name().to_owned(), mode.letter().into())).collect()
+        let held = Level::ALL.iter().zip(self.held);
+        held.filter_map(|(level, mode)| Some((level.name().to_owned(), mode?.letter().into()))).collect()
     }
 
     /// The `lockStats` field.
     pub fn stats_document(&self) -> Document {
         let mut stats = Document::new();
         for (field, counts) in [("acquireCount", &self.acquired), ("acquireWaitCount", &self.waited)] {
-            for ((level, mode), count) in counts {
-                let entry = stats.entry(level.name().to_owned()).or_insert_with(|| doc! {}.into());
-                if let bson::Bson::Document(entry) = entry {
-                    let modes = entry.entry(field.to_owned()).or_insert_with(|| doc! {}.into());
-                    if let bson::Bson::Document(modes) = modes {
-                        modes.insert(mode.letter(), *count);
+            for (level, counts) in Level::ALL.iter().zip(counts) {
+                for (mode, count) in Mode::ALL.iter().zip(counts).filter(|(_, count)| **count > 0) {
+                    let entry = stats.entry(level.name().to_owned()).or_insert_with(|| doc! {}.into());
+                    if let bson::Bson::Document(entry) = entry {
+                        let modes = entry.entry(field.to_owned()).or_insert_with(|| doc! {}.into());
+                        if let bson::Bson::Document(modes) = modes {
+                            modes.insert(mode.letter(), i64::from(*count));
+                        }
                     }
                 }
             }

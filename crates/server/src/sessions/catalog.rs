@@ -176,7 +176,7 @@ impl SessionCatalog {
         self.counters.expired.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = state.record.take() {
             let statements = state.statements.keys().copied().collect();
-            self.store.remove(&*self.engine, record, state.statements_number, statements);
+            self.store.remove(&*self.engine, record, statements);
         }
         self.reset(state);
         state.loaded = true;
@@ -256,13 +256,9 @@ impl SessionCatalog {
         by_age.sort_by_key(|(last_use, _)| *last_use);
         for (_, session) in by_age.iter().take(by_age.len() / 8 + 1) {
             let mut state = session.state.lock();
-            let (None, None, Some(record), Some(number)) =
-                (state.holder, &state.open, state.record, state.statements_number)
-            else {
-                continue;
-            };
+            let (None, None, Some(record)) = (state.holder, &state.open, state.record) else { continue };
             let mut transaction = self.engine.begin();
-            if self.store.forget(&mut *transaction, record, number, state.statements.keys().copied()).is_ok() {
+            if self.store.forget(&mut *transaction, record, state.statements.keys().copied()).is_ok() {
                 transaction.commit();
             }
             self.history_size.fetch_sub(state.statements.len() as u64, Ordering::Relaxed);

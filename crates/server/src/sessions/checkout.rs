@@ -1,9 +1,10 @@
 //! Taking a session for a command that has a `txnNumber`, and looking into its history (facts/server.md 1.2, 1.3, 2).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use bson::{Bson, DateTime, Timestamp, doc};
+use bson::{DateTime, Timestamp, rawdoc};
 
 use super::catalog::{Session, State};
 use super::history::{Executed, StatementRecord};
@@ -219,17 +220,15 @@ impl CheckedOut {
     ) -> Result<RecordId, WriteConflict> {
         let state = self.session.state.lock();
         let store = &self.op.shared.sessions.store;
-        let document = doc! {
-            "_id": self.session.id.document(),
+        let document = rawdoc! {
+            "_id": self.session.id.raw_document(),
             "txnNum": self.number,
-            "lastWriteOpTime": { "ts": Bson::Timestamp(op_time), "t": self.op.shared.topology.term() },
+            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
             "lastWriteDate": now,
             "state": COMMITTED,
         };
         let record = store.put(writer, state.record, &document)?;
-        if let Some(older) = state.statements_number {
-            store.forget(writer, record, older, state.statements.keys().copied())?;
-        }
+        store.forget(writer, record, state.statements.keys().copied())?;
         Ok(record)
     }
 
@@ -315,15 +314,18 @@ impl CheckedOut {
     ) -> Result<Staged, WriteConflict> {
         let state = self.session.state.lock();
         let store = &self.op.shared.sessions.store;
-        let document = doc! {
-            "_id": self.session.id.document(),
+        let document = rawdoc! {
+            "_id": self.session.id.raw_document(),
             "txnNum": self.number,
-            "lastWriteOpTime": { "ts": Bson::Timestamp(op_time), "t": self.op.shared.topology.term() },
+            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
             "lastWriteDate": now,
         };
         let record = store.put(transaction, state.record, &document)?;
-        if let Some(older) = state.statements_number.filter(|older| *older != self.number) {
-            store.forget(transaction, record, older, state.statements.keys().copied())?;
+        if state.statements_number != Some(self.number) {
+            // Those whose place is taken now need not be removed.
+            let taken: BTreeSet<i32> = statements.iter().map(|(id, _)| *id).collect();
+            let left = state.statements.keys().copied().filter(|id| !taken.contains(id));
+            store.forget(transaction, record, left)?;
         }
         for (id, statement) in &statements {
             store.remember(transaction, record, self.number, *id, statement)?;

@@ -1,7 +1,11 @@
 //! What the server remembers of an executed statement, and how a replay is answered from it (facts/server.md 2.4).
 
+use std::sync::LazyLock;
+
 use bson::raw::RawDocumentBuf;
 use bson::{Bson, Document, doc};
+
+use crate::storage::Value;
 
 /// A statement that was executed under a (session, txnNumber, stmtId).
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +56,24 @@ pub enum Executed {
 }
 
 impl StatementRecord {
+    /// The bytes of the record as it is stored. Those of a record without contents exist once.
+    pub fn stored(&self) -> Value {
+        static PLAIN: LazyLock<[Value; 3]> = LazyLock::new(|| {
+            [StatementRecord::Insert, StatementRecord::Delete, StatementRecord::Update].map(|record| record.encode())
+        });
+        match self {
+            StatementRecord::Insert => Value::clone(&PLAIN[0]),
+            StatementRecord::Delete => Value::clone(&PLAIN[1]),
+            StatementRecord::Update => Value::clone(&PLAIN[2]),
+            StatementRecord::Upsert(_) | StatementRecord::FindAndModify(_) => self.encode(),
+        }
+    }
+
+    fn encode(&self) -> Value {
+        // What was read from BSON can be written as BSON.
+        self.to_document().to_vec().unwrap_or_default().into()
+    }
+
     /// The record as it is stored.
     pub fn to_document(&self) -> Document {
         match self {
@@ -126,7 +148,8 @@ mod tests {
             modify(FindAndModifyKind::UpdateKeptAfter),
             modify(FindAndModifyKind::Upsert),
         ] {
-            assert_eq!(StatementRecord::from_document(&record.to_document()), Some(record));
+            let stored = Document::from_reader(&*record.stored()).expect("a document");
+            assert_eq!(StatementRecord::from_document(&stored), Some(record));
         }
         assert_eq!(StatementRecord::from_document(&doc! { "k": "?" }), None);
     }

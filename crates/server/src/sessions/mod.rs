@@ -13,6 +13,7 @@ pub mod transaction;
 
 use std::fmt;
 
+use bson::raw::{RawBinaryRef, RawDocumentBuf, cstr};
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 use uuid::Uuid;
 
@@ -40,6 +41,15 @@ impl SessionId {
     /// The session `id` of nobody in particular.
     pub fn of_nobody(id: Uuid) -> Self {
         Self { id, uid: NOBODY }
+    }
+
+    /// [`SessionId::document`], encoded.
+    pub fn raw_document(&self) -> RawDocumentBuf {
+        let binary = |subtype, bytes| RawBinaryRef { subtype, bytes };
+        let mut document = RawDocumentBuf::new();
+        document.append(cstr!("id"), binary(BinarySubtype::Uuid, &self.id.as_bytes()[..]));
+        document.append(cstr!("uid"), binary(BinarySubtype::Generic, &self.uid[..]));
+        document
     }
 
     /// `{id, uid}` as `$currentOp` and `config.transactions` show it.

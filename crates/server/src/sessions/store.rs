@@ -5,16 +5,15 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::{Bson, Document};
+use bson::{Bson, Document, RawDocument};
 
 use super::SessionId;
 use super::history::StatementRecord;
 use crate::storage::catalog::{Catalog, HISTORY_TABLE};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::storage::{Direction, Engine, Key, Snapshot, WriteConflict, Writer};
+use crate::storage::{Direction, Engine, Key, Snapshot, Value, WriteConflict, Writer};
 use crate::value::View;
-use crate::value::view::to_raw;
 
 /// The stored side of all sessions.
 #[derive(Debug)]
@@ -22,22 +21,32 @@ pub struct SessionStore {
     transactions: Arc<Collection>,
 }
 
-/// The key of a statement in the history table: the session's record, the number, the statement.
-fn history_key(record: RecordId, number: i64, statement: i32) -> Key {
-    let mut key = history_prefix(record, number);
+/// The key of a statement in the history table: the session's record, the statement. The number stands in the value: only
+/// the newest one's statements are kept, so that a statement most often takes the place of an older number's.
+fn history_key(record: RecordId, statement: i32) -> Key {
+    let mut key = record.key();
     key.extend_from_slice(&(statement as u32 ^ 0x8000_0000).to_be_bytes());
     key
 }
 
-fn history_prefix(record: RecordId, number: i64) -> Key {
-    let mut key = Key::from_slice(&record.0.to_be_bytes());
-    key.extend_from_slice(&number.to_be_bytes());
-    key
+fn statement_of(key: &[u8]) -> Option<i32> {
+    let bytes: [u8; 4] = key.get(8..12)?.try_into().ok()?;
+    Some((u32::from_be_bytes(bytes) ^ 0x8000_0000) as i32)
 }
 
-fn statement_of(key: &[u8]) -> Option<i32> {
-    let bytes: [u8; 4] = key.get(16..20)?.try_into().ok()?;
-    Some((u32::from_be_bytes(bytes) ^ 0x8000_0000) as i32)
+/// The number and what the statement did.
+fn history_value(number: i64, what: &StatementRecord) -> Value {
+    let stored = what.stored();
+    let mut value = Vec::with_capacity(8 + stored.len());
+    value.extend_from_slice(&number.to_be_bytes());
+    value.extend_from_slice(&stored);
+    value.into()
+}
+
+fn read_history_value(value: &[u8]) -> Option<(i64, StatementRecord)> {
+    let (number, record) = value.split_first_chunk::<8>()?;
+    let record = StatementRecord::from_document(&Document::from_reader(record).ok()?)?;
+    Some((i64::from_be_bytes(*number), record))
 }
 
 impl SessionStore {
@@ -59,14 +68,14 @@ impl SessionStore {
 
     /// The statements of a number.
     pub fn statements(&self, snapshot: &dyn Snapshot, record: RecordId, number: i64) -> BTreeMap<i32, StatementRecord> {
-        let (lower, upper) = (history_prefix(record, number), history_prefix(record, number + 1));
+        let (lower, upper) = (record.key(), RecordId(record.0.saturating_add(1)).key());
         let mut rows = Vec::new();
         let bounds = (Bound::Included(lower.as_slice()), Bound::Excluded(upper.as_slice()));
         snapshot.scan(HISTORY_TABLE, bounds.0, bounds.1, Direction::Forward, usize::MAX, &mut rows);
         rows.iter()
             .filter_map(|(key, value)| {
-                let record = StatementRecord::from_document(&Document::from_reader(&**value).ok()?)?;
-                Some((statement_of(key)?, record))
+                let (of, record) = read_history_value(value)?;
+                (of == number).then_some((statement_of(key)?, record))
             })
             .collect()
     }
@@ -79,19 +88,18 @@ impl SessionStore {
         &self,
         transaction: &mut dyn Writer,
         record: Option<RecordId>,
-        document: &Document,
+        document: &RawDocument,
     ) -> Result<RecordId, WriteConflict> {
-        // A document of this shape always encodes, and is never too large or unindexable.
-        let Ok(raw) = to_raw(document) else { return Err(WriteConflict) };
         if let Some(record) =
             record.filter(|record| transaction.get(self.transactions.records, &record.key()).is_some())
         {
             // The `_id` is the same, so no index entry changes.
-            let value = Arc::from(raw.as_bytes());
+            let value = Arc::from(document.as_bytes());
             transaction.write(self.transactions.records, record.key(), Some(value))?;
             return Ok(record);
         }
-        self.transactions.insert(transaction, &raw).map_err(|error| match error {
+        // A document of this shape is never too large or unindexable.
+        self.transactions.insert(transaction, document).map_err(|error| match error {
             WriteError::Conflict | WriteError::Failed(_) => WriteConflict,
         })
     }
@@ -108,8 +116,7 @@ impl SessionStore {
         statement: i32,
         what: &StatementRecord,
     ) -> Result<(), WriteConflict> {
-        let bytes = what.to_document().to_vec().unwrap_or_default();
-        transaction.write(HISTORY_TABLE, history_key(record, number, statement), Some(bytes.into()))
+        transaction.write(HISTORY_TABLE, history_key(record, statement), Some(history_value(number, what)))
     }
 
     /// Removes statements from the history.
@@ -120,27 +127,23 @@ impl SessionStore {
         &self,
         transaction: &mut dyn Writer,
         record: RecordId,
-        number: i64,
         statements: impl Iterator<Item = i32>,
     ) -> Result<(), WriteConflict> {
         for statement in statements {
-            transaction.write(HISTORY_TABLE, history_key(record, number, statement), None)?;
+            transaction.write(HISTORY_TABLE, history_key(record, statement), None)?;
         }
         Ok(())
     }
 
     /// Removes a session's document and its statements.
-    pub fn remove(&self, engine: &dyn Engine, record: RecordId, number: Option<i64>, statements: Vec<i32>) {
+    pub fn remove(&self, engine: &dyn Engine, record: RecordId, statements: Vec<i32>) {
         let mut transaction = engine.begin();
         let removed = (|| {
             if let Some(value) = transaction.get(self.transactions.records, &record.key()) {
                 let old = crate::net::request::raw(&value);
                 self.transactions.remove(&mut *transaction, record, old).map_err(|_| WriteConflict)?;
             }
-            match number {
-                Some(number) => self.forget(&mut *transaction, record, number, statements.into_iter()),
-                None => Ok(()),
-            }
+            self.forget(&mut *transaction, record, statements.into_iter())
         })();
         // Nobody else writes an expired session; if somebody did, it would not be expired any more.
         if removed.is_ok() {

@@ -122,7 +122,8 @@ impl OpenTransaction {
 
     /// Whether it has a lock that is as good as `mode`.
     pub fn holds(&self, resource: &Resource, mode: Mode) -> bool {
-        self.locks.iter().any(|held| held.resource() == resource && held.mode().covers(mode))
+        let mut locks = self.locks.iter().flat_map(Held::locks);
+        locks.any(|(locked, how)| locked == resource && how.covers(mode))
     }
 
     /// Keeps a lock until the end.
@@ -165,10 +166,10 @@ impl OpenTransaction {
     /// The locks that it holds, for `$currentOp`.
     pub fn lock_view(&self) -> LockView {
         let mut view = LockView::default();
-        for held in &self.locks {
-            let strongest = view.held.entry(held.resource().level()).or_insert(held.mode());
-            if held.mode().covers(*strongest) {
-                *strongest = held.mode();
+        for (resource, mode) in self.locks.iter().flat_map(Held::locks) {
+            let level = resource.level();
+            if view.held_at(level).is_none_or(|strongest| mode.covers(strongest)) {
+                view.held_already(level, *mode);
             }
         }
         view

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use smallvec::SmallVec;
+
 use crate::commands::{CommandSpec, PrimaryRule};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
@@ -81,9 +83,8 @@ fn in_transaction(spec: &CommandSpec, starts: bool, database: &str) -> Result<()
 /// # Errors
 /// 9 for a field given twice, 72 for fields that clients may not use.
 pub fn generic_fields(request: &Request) -> Result<()> {
-    let mut seen = HashSet::new();
-    for (name, _) in request.document().iter().filter_map(std::result::Result::ok) {
-        let name = name.as_str();
+    let mut seen = Names::default();
+    for name in request.names() {
         if !seen.insert(name) {
             return Err(CommandError::failed_to_parse(format!(
                 "Parsed command object contains duplicate top level key: {name}"
@@ -100,6 +101,25 @@ pub fn generic_fields(request: &Request) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The names seen so far. A command has a handful of fields, which are quickly compared; of more, a table is kept.
+#[derive(Default)]
+struct Names<'a> {
+    few: SmallVec<[&'a str; 16]>,
+    many: HashSet<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    /// Adds a name; false when it was there.
+    fn insert(&mut self, name: &'a str) -> bool {
+        if self.few.len() < self.few.inline_size() {
+            let new = !self.few.contains(&name);
+            self.few.push(name);
+            return new;
+        }
+        !self.few.contains(&name) && self.many.insert(name)
+    }
 }
 
 /// Whether this node, in its present state, runs the command.
@@ -133,6 +153,16 @@ fn secondary_ok(request: &Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_name_is_new_once_however_many_there_are() {
+        let names: Vec<String> = (0..40).map(|number| format!("field{number}")).collect();
+        for count in [1, 16, 17, 40] {
+            let mut seen = Names::default();
+            assert!(names[..count].iter().all(|name| seen.insert(name)), "{count}");
+            assert!(names[..count].iter().all(|name| !seen.insert(name)), "{count}");
+        }
+    }
 
     #[test]
     fn database_names_are_checked() {

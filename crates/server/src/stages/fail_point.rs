@@ -26,6 +26,10 @@ pub async fn before_command(
     invocation: &dyn Invocation,
     facts: &mut Facts,
 ) -> Result<(), Failed> {
+    // What follows is asked of every command; what a fail point would compare is made only for one that is on.
+    if !op.shared.fail_points.get(FAIL_COMMAND).is_armed() {
+        return Ok(());
+    }
     let namespace = invocation.namespace();
     let from_handshake = invocation.app_name().filter(|_| op.shared.profile.fail_command_reads_handshake);
     let app_name = from_handshake.map(str::to_owned).or_else(|| op.connection.app_name());
@@ -53,13 +57,12 @@ pub async fn before_command(
 }
 
 /// Evaluates `failCommand` in place of the wait for the write concern.
-pub fn write_concern_error(
-    op: &Op,
-    spec: &'static CommandSpec,
-    namespace: Option<&str>,
-    facts: &mut Facts,
-) -> Option<Document> {
-    let entered = enter(op, spec, namespace, op.connection.app_name(), Place::WriteConcern)?;
+pub fn write_concern_error(op: &Op, spec: &'static CommandSpec, facts: &mut Facts) -> Option<Document> {
+    if !op.shared.fail_points.get(FAIL_COMMAND).is_armed() {
+        return None;
+    }
+    let namespace = op.view().ns.clone();
+    let entered = enter(op, spec, Some(&namespace), op.connection.app_name(), Place::WriteConcern)?;
     let labels = fail_command::labels(&entered.data);
     if labels.is_some() {
         facts.label_override = labels;

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
+use smallvec::{SmallVec, smallvec};
 
 use crate::error::{CommandError, Result};
-use crate::locks::manager::{Acquire, Held};
+use crate::locks::manager::{Acquire, Held, Wanted};
 use crate::locks::{Level, Mode, Resource, Ticket};
 use crate::ops::Op;
 use crate::params::Param;
@@ -44,13 +45,16 @@ impl Access {
     }
 }
 
+/// At most two groups, those before the ticket and those after, unless some had to be waited for.
+type HeldLocks = SmallVec<[Held; 2]>;
+
 /// Ticket and locks of an operation, until dropped.
 #[derive(Debug)]
 pub struct Inside {
     op: Arc<Op>,
     access: Access,
     // Fields drop in this order: locks before the ticket.
-    held: Vec<Held>,
+    held: HeldLocks,
     _ticket: Ticket,
 }
 
@@ -60,7 +64,7 @@ fn active(op: &Op, access: Access) -> &AtomicU64 {
 
 impl Drop for Inside {
     fn drop(&mut self) {
-        self.op.view().locks.held.clear();
+        self.op.view().locks.released();
         active(&self.op, self.access).fetch_sub(1, Ordering::Relaxed);
     }
 }
@@ -72,20 +76,22 @@ impl Drop for Inside {
 pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Inside> {
     let (database, collection) = access.modes();
     let intent = database.intent();
-    let mut held = Vec::with_capacity(5);
+    let (mut held, mut wanted) = (HeldLocks::new(), Wanted::new());
     if !access.reads() {
-        held.extend(lock(op, Resource::ParallelBatchWriter, Mode::IntentShared).await?);
+        wanted.push((Resource::ParallelBatchWriter, Mode::IntentShared));
     }
-    held.extend(lock(op, Resource::ReplicationState, Mode::IntentExclusive).await?);
+    wanted.push((Resource::ReplicationState, Mode::IntentExclusive));
+    lock(op, wanted, &mut held).await?;
     let pool = if access.reads() { &op.shared.read_tickets } else { &op.shared.write_tickets };
     let ticket = ticket::take(op, pool).await?;
     active(op, access).fetch_add(1, Ordering::Relaxed);
     let mut inside = Inside { op: Arc::clone(op), access, held, _ticket: ticket };
-    inside.held.extend(lock(op, Resource::Global, intent).await?);
-    inside.held.extend(lock(op, Resource::Database(Arc::from(ns.db.as_str())), database).await?);
+    let mut wanted: Wanted =
+        smallvec![(Resource::Global, intent), (Resource::Database(Arc::from(ns.db.as_str())), database)];
     if let Some(mode) = collection {
-        inside.held.extend(lock(op, Resource::Collection(Arc::from(ns.to_string())), mode).await?);
+        wanted.push((Resource::Collection(Arc::from(ns.to_string())), mode));
     }
+    lock(op, wanted, &mut inside.held).await?;
     if access == Access::Write && op.shared.catalog.is_view(ns) {
         return Err(views::refused(ns));
     }
@@ -108,33 +114,50 @@ pub async fn create(op: &Arc<Op>, ns: &Namespace) -> Result<()> {
     Ok(())
 }
 
+/// Takes locks, in their order; `held` gets them.
+async fn lock(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
+    let result = lock_all(op, wanted, held).await;
+    if result.is_err() {
+        op.view().locks.released();
+    }
+    result
+}
+
+async fn lock_all(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
+    // Most often there is nothing to wait for. Then one look at the queues is enough.
+    if !op.is_in_transaction()
+        && let Ok(all) = op.shared.locks.acquire_together(wanted.clone())
+    {
+        held.push(all);
+        for (resource, mode) in wanted {
+            op.check_interrupt()?;
+            op.view().locks.granted(resource.level(), mode);
+        }
+        return Ok(());
+    }
+    for (resource, mode) in wanted {
+        held.extend(lock_one(op, resource, mode).await?);
+    }
+    Ok(())
+}
+
 /// Takes a lock. One that belongs to a multi-document transaction is kept by it until its end, and not taken twice: then there
 /// is nothing for the caller to hold.
-async fn lock(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option<Held>> {
+async fn lock_one(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option<Held>> {
     let level = resource.level();
     let lasts = op.is_in_transaction() && level >= Level::Global;
     if lasts && op.with_transaction(|open| open.holds(&resource, mode)) == Some(true) {
         op.check_interrupt()?;
-        op.view().locks.held.insert(level, mode);
+        op.view().locks.held_already(level, mode);
         return Ok(None);
     }
-    let result = lock_interruptibly(op, level, resource, mode).await;
-    let result = result.map(|held| {
-        if !lasts {
-            return Some(held);
-        }
-        op.with_transaction(|open| open.keep(held));
-        None
-    });
-    let mut view = op.view();
-    match &result {
-        Ok(_) => {
-            view.locks.held.insert(level, mode);
-            *view.locks.acquired.entry((level, mode)).or_default() += 1;
-        }
-        Err(_) => view.locks.held.clear(),
+    let held = lock_interruptibly(op, level, resource, mode).await?;
+    op.view().locks.granted(level, mode);
+    if !lasts {
+        return Ok(Some(held));
     }
-    result
+    op.with_transaction(|open| open.keep(held));
+    Ok(None)
 }
 
 async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
@@ -146,11 +169,7 @@ async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode
         Acquire::Pending(pending) => {
             let note = op.note_wait(Wait::Lock);
             let name = pending.name().to_owned();
-            {
-                let mut view = op.view();
-                view.locks.waiting = true;
-                *view.locks.waited.entry((level, mode)).or_default() += 1;
-            }
+            op.view().locks.begin_wait(level, mode);
             let granted = op.wait(within(patience(op), pending.granted())).await;
             op.view().locks.waiting = false;
             let Some(held) = granted? else { return Err(too_late(op, level, &name, mode)) };

@@ -10,8 +10,8 @@ use crate::server::Shared;
 use crate::stages::labels::code_of;
 
 /// A reply with `ok: 1`, or with the bare `ok: 0` of the few commands that fail without a code.
-pub fn success(shared: &Shared, reply: &Reply, spec: &CommandSpec, facts: &Facts, labels: &[String]) -> RawDocumentBuf {
-    let mut document = reply.fields.clone();
+pub fn success(shared: &Shared, reply: Reply, spec: &CommandSpec, facts: &Facts, labels: &[String]) -> RawDocumentBuf {
+    let mut document = reply.fields;
     let ok = if reply.ok { 1.0 } else { 0.0 };
     let write_concern_error = facts.write_concern_error.as_ref();
     match spec.ok_place {
@@ -73,8 +73,8 @@ fn append_topology_version(shared: &Shared, document: &mut RawDocumentBuf, code:
 }
 
 fn append_cluster_time(shared: &Shared, document: &mut RawDocumentBuf) {
-    if let Some(bson::Bson::Document(time)) = cluster_time(shared) {
-        append_document(document, cstr!("$clusterTime"), Some(&time));
+    if let Some(time) = cluster_time(shared) {
+        document.append(cstr!("$clusterTime"), time);
     }
 }
 

@@ -45,8 +45,9 @@ pub async fn check_out(
 /// `stallInSessionCheckout`: nobody gets a session.
 async fn stall(op: &Op) -> Result<()> {
     let point = op.shared.fail_points.get(STALL_IN_SESSION_CHECKOUT);
-    let app_name = op.connection.app_name();
-    let concerns = |data: &Document| data.get_str("appName").map_or(true, |wanted| Some(wanted) == app_name.as_deref());
+    let concerns = |data: &Document| {
+        data.get_str("appName").map_or(true, |wanted| Some(wanted) == op.connection.app_name().as_deref())
+    };
     if let Some(entered) = point.enter(op.shared.rng(), concerns) {
         let note = op.note_wait(Wait::Session);
         op.wait(entered.until_changed()).await?;

@@ -124,8 +124,7 @@ pub async fn wait(
     if !concern.applies {
         return Ok(None);
     }
-    let namespace = op.view().ns.clone();
-    if let Some(error) = fail_point::write_concern_error(op, spec, Some(&namespace), facts) {
+    if let Some(error) = fail_point::write_concern_error(op, spec, facts) {
         return Ok(Some(error));
     }
     // A command that failed without writing anything has nothing to wait for.

@@ -29,11 +29,12 @@ impl Default for MemoryEngine {
 #[derive(Debug, Default)]
 struct Shared {
     tables: RwLock<Tables>,
-    /// Which open transaction has written which key.
-    intents: Mutex<HashMap<(TableId, Key), TransactionId>>,
+    /// Which open transaction has written which key. Who locks both this and the tables locks this first.
+    intents: Mutex<HashMap<(TableId, Key), TransactionId, foldhash::fast::RandomState>>,
     next_transaction: AtomicU64,
     next_table: AtomicU32,
-    commits: AtomicU64,
+    /// How often the tables have changed. It changes with the tables locked.
+    changes: AtomicU64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +50,8 @@ struct MemoryTransaction {
     shared: Arc<Shared>,
     id: TransactionId,
     base: Tables,
+    /// The number of changes that `base` has.
+    base_changes: u64,
     writes: BTreeMap<(TableId, Key), Option<Value>>,
     /// The base with the writes: made when it is first asked for, and kept up to date from then on.
     merged: Option<Tables>,
@@ -60,10 +63,12 @@ impl Engine for MemoryEngine {
     }
 
     fn begin(&self) -> Box<dyn Transaction> {
+        let tables = self.shared.tables.read();
         Box::new(MemoryTransaction {
             shared: Arc::clone(&self.shared),
             id: TransactionId(self.shared.next_transaction.fetch_add(1, Ordering::Relaxed)),
-            base: self.shared.tables.read().clone(),
+            base: tables.clone(),
+            base_changes: self.shared.changes.load(Ordering::Acquire),
             writes: BTreeMap::new(),
             merged: None,
         })
@@ -74,7 +79,9 @@ impl Engine for MemoryEngine {
     }
 
     fn drop_table(&self, table: TableId) {
-        self.shared.tables.write().remove(&table);
+        let mut tables = self.shared.tables.write();
+        tables.remove(&table);
+        self.shared.changes.fetch_add(1, Ordering::Release);
     }
 
     fn durable(&self, _commit: CommitId) -> BoxFuture<'_, ()> {
@@ -183,18 +190,7 @@ impl Writer for MemoryTransaction {
         let slot = (table, key);
         if !self.writes.contains_key(&slot) {
             let mut intents = self.shared.intents.lock();
-            if intents.get(&slot).is_some_and(|holder| *holder != self.id) {
-                return Err(WriteConflict);
-            }
-            // Somebody may have committed the key since this transaction began: then its view of it is out of date.
-            let live = self.shared.tables.read().get(&table).and_then(|live| live.get(&slot.1).cloned());
-            let seen = self.base.get(&table).and_then(|base| base.get(&slot.1));
-            let unchanged = match (&live, seen) {
-                (None, None) => true,
-                (Some(live), Some(seen)) => Arc::ptr_eq(live, seen),
-                _ => false,
-            };
-            if !unchanged {
+            if intents.get(&slot).is_some_and(|holder| *holder != self.id) || self.is_out_of_date(&slot) {
                 return Err(WriteConflict);
             }
             intents.insert(slot.clone(), self.id);
@@ -224,18 +220,44 @@ impl Transaction for MemoryTransaction {
         // Let go of the base first: while it is shared, every write below would copy the path to its key.
         self.base = Tables::new();
         self.merged = None;
+        let mut intents = self.shared.intents.lock();
         let mut tables = self.shared.tables.write();
-        for ((table, key), value) in &writes {
-            apply(&mut tables, *table, key, value.as_ref());
+        for slot in writes.keys() {
+            intents.remove(slot);
         }
-        let commit = CommitId(self.shared.commits.fetch_add(1, Ordering::Relaxed));
-        drop(tables);
-        self.release(writes.into_keys());
-        commit
+        let mut writes = writes.into_iter().peekable();
+        while let Some(((table, _), _)) = writes.peek() {
+            let id = *table;
+            let table = tables.entry(id).or_default();
+            // The writes are in the order of their tables.
+            while let Some(((_, key), value)) = writes.next_if(|((table, _), _)| *table == id) {
+                match value {
+                    Some(value) => drop(table.insert(key, value)),
+                    None => drop(table.remove(&key)),
+                }
+            }
+        }
+        CommitId(self.shared.changes.fetch_add(1, Ordering::Release))
     }
 }
 
 impl MemoryTransaction {
+    /// Whether somebody has committed the key since this transaction began: then its view of it is out of date. Nobody
+    /// commits while the intents are locked, as they are now.
+    fn is_out_of_date(&self, (table, key): &(TableId, Key)) -> bool {
+        if self.shared.changes.load(Ordering::Acquire) == self.base_changes {
+            return false;
+        }
+        let tables = self.shared.tables.read();
+        let live = tables.get(table).and_then(|live| live.get(key));
+        let seen = self.base.get(table).and_then(|base| base.get(key));
+        match (live, seen) {
+            (None, None) => false,
+            (Some(live), Some(seen)) => !Arc::ptr_eq(live, seen),
+            _ => true,
+        }
+    }
+
     fn release(&self, slots: impl Iterator<Item = (TableId, Key)>) {
         let mut intents = self.shared.intents.lock();
         for slot in slots {

@@ -79,9 +79,20 @@ impl IndexPattern {
     /// # Errors
     /// `CannotIndexParallelArrays` (171), or 16746 for a field name that is also a position.
     pub fn keys_of<'a>(&self, document: impl Into<DocView<'a>>) -> Result<IndexKeys> {
+        let document = document.into();
+        // Most often one field that has one value: the index on `_id`, if no other.
+        if let [(path, direction)] = &self.fields[..]
+            && !path.contains('.')
+            && let Some(value) = document.get(path).filter(|value| value.as_array().is_none())
+        {
+            let mut builder = KeyBuilder::new();
+            builder.push(value, *direction, self.collation.as_ref());
+            let key = IndexKey { bytes: builder.finish(), values: vec![value.to_bson()?] };
+            return Ok(IndexKeys { keys: vec![key], multikey: false });
+        }
         let mut expansion = Expansion { pattern: self, multikey: false, seen: BTreeSet::new(), keys: Vec::new() };
         let slots = self.fields.iter().map(|(path, _)| Slot::Path(path)).collect();
-        expansion.expand(slots, document.into(), 0)?;
+        expansion.expand(slots, document, 0)?;
         let Expansion { multikey, mut keys, .. } = expansion;
         keys.sort_by(|left, right| left.bytes.cmp(&right.bytes));
         Ok(IndexKeys { keys, multikey })

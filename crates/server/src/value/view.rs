@@ -329,6 +329,10 @@ impl<'a> View<'a> {
             kind::NULL => Self::Null,
             kind::INT => Self::Int32(i32::from_le_bytes(value.try_into().ok()?)),
             kind::LONG => Self::Int64(i64::from_le_bytes(value.try_into().ok()?)),
+            // Subtype 2 has another length inside.
+            kind::BINARY if value.get(4) != Some(&2) => {
+                Self::Binary { subtype: *value.get(4)?, bytes: value.get(5..)? }
+            }
             _ => return None,
         })
     }

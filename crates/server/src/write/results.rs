@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backfire_model::event::ServerEvent;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf, cstr};
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, doc, rawdoc};
 
 use crate::commands::{Reply, Run};
 use crate::error::{Categories, CommandError};
@@ -12,7 +12,6 @@ use crate::ops::Op;
 use crate::pipeline::Failed;
 use crate::server::Shared;
 use crate::stages::labels;
-use crate::stages::reply::append_document;
 use crate::value::view::to_raw;
 
 /// Which write command.
@@ -156,7 +155,8 @@ impl WriteResults {
             fields.append(cstr!("writeErrors"), entries);
         }
         if shared.topology.is_replica_set() {
-            append_document(&mut fields, cstr!("opTime"), Some(&shared.topology.op_time_document()));
+            let (time, term) = (shared.topology.last_op_time(), shared.topology.term());
+            fields.append(cstr!("opTime"), rawdoc! { "ts": time, "t": term });
             fields.append(cstr!("electionId"), shared.topology.election_id());
         }
         if shared.profile.retried_stmt_ids && !self.retried.is_empty() {

@@ -183,8 +183,7 @@ fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
         "tailable",
         "awaitData",
     ];
-    for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
-        let name = name.as_str();
+    for name in request.names().skip(1) {
         let too_new = name == "let" && !profile.let_in_commands;
         if too_new || (!KNOWN.contains(&name) && !idl::is_generic(name)) {
             let whole = text::document(request.document());
