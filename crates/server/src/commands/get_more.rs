@@ -107,7 +107,7 @@ impl Invocation for GetMore {
                 view.ns = self.ns.to_string();
                 view.cursor = Some(self.id);
             }
-            let mut cursor = shared.cursors.check_out(self.id, &self.ns.to_string())?;
+            let mut cursor = shared.cursors.check_out(self.id, &self.ns.to_string(), run.request.session_owner)?;
             if let Some(entered) = shared.passes(FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT) {
                 shared.cursors.check_in(self.id, None);
                 let code = entered.data.get("errorCode").map(View::from).and_then(idl::whole_number).unwrap_or(1);

@@ -4,6 +4,7 @@
 
 pub mod connection;
 pub mod request;
+pub mod tls;
 
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use tokio::net::TcpListener;
 use crate::server::Shared;
 
 pub use request::{Protocol, Request};
+pub use tls::Tls;
 
 /// Takes connections until the listener fails for good. Each runs in a task of its own.
 ///

@@ -6,6 +6,7 @@ use bson::RawDocument;
 use bytes::Bytes;
 
 use crate::error::{CommandError, Result};
+use crate::sessions::NOBODY;
 use crate::value::View;
 
 /// How a command came, and so how its reply goes.
@@ -32,6 +33,8 @@ pub struct Request {
     pub no_reply: bool,
     /// The client takes several replies.
     pub exhaust_allowed: bool,
+    /// Whom the sessions belong to that it names: the digest of its sender.
+    pub session_owner: [u8; 32],
     database: Option<String>,
 }
 
@@ -45,6 +48,7 @@ impl Request {
             sequences: message.sequences,
             no_reply: message.flags.has(MessageFlags::MORE_TO_COME),
             exhaust_allowed: message.flags.has(MessageFlags::EXHAUST_ALLOWED),
+            session_owner: NOBODY,
             database: None,
         }
     }
@@ -65,6 +69,7 @@ impl Request {
             sequences: Vec::new(),
             no_reply: false,
             exhaust_allowed: false,
+            session_owner: NOBODY,
             database: Some(database.to_owned()),
         }
     }
