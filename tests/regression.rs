@@ -11,6 +11,7 @@ use backfire_model::predict::Stall;
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, Window};
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
+use backfire_report::explain::explanations;
 use backfire_report::timeline;
 use backfire_server::failpoints::Mode;
 use backfire_server::failpoints::table::FAIL_COMMAND;
@@ -125,6 +126,26 @@ async fn r4_what_the_history_had_to_forget_is_refused_not_repeated() {
     let [evicted, missed, expired] =
         [&counters.history_evicted, &counters.history_missed, &counters.expired].map(|counter| counter.load(Relaxed));
     assert!(evicted > 0 && missed == 1 && expired > 0, "{counters:?}");
+}
+
+/// R8, https://github.com/mongodb/laravel-mongodb/issues/2181: an error that speaks of a transaction to somebody who never
+/// began one. What is meant is said, and both sends are shown with where they came from.
+#[tokio::test(start_paused = true)]
+async fn r8_an_old_number_is_explained_without_a_transaction() {
+    let lab = Lab::new();
+    let [mut one, mut other] = [lab.connect(), lab.connect()];
+    one.run("test", with(insert(1), numbered(1, 8))).await;
+    let refused = other.run("test", with(insert(2), numbered(1, 7))).await;
+    assert_eq!(code(&refused), Some(225), "{refused}");
+    let explained = explanations(&lab.events()).concat();
+    for part in [
+        "retryable write number",
+        "had gone on to number 8 when number 7 arrived",
+        "on connection 1",
+        "on connection 2",
+    ] {
+        assert!(explained.contains(part), "'{part}' is missing in:\n{explained}");
+    }
 }
 
 /// R9, https://github.com/mongodb/specifications/pull/402: `endSessions` for a session that another socket uses. The write

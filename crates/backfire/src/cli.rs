@@ -62,7 +62,8 @@ Examples:
   backfire rehearse --list                           what is built in
   backfire rehearse --print store-inventory > my.toml; backfire rehearse --scenario-file my.toml
   backfire rehearse --app 'java -jar service.jar'    measure your own service: it finds BACKFIRE_URI
-                                                     in its environment";
+                                                     in its environment
+  backfire rehearse --with kafka --brokers HOST:PORT     the record comes through a real broker";
 
 const SIMULATE_EXAMPLES: &str = "\
 Examples:
@@ -209,12 +210,26 @@ pub struct Rehearse {
     /// With --app: end the command after this many seconds.
     #[arg(long, value_name = "SECONDS", requires = "app")]
     pub app_timeout: Option<u64>,
+    /// Let the record come through a real broker (--brokers): it is produced, consumed, tried again with the scenario's
+    /// back-off, and made a dead letter, in topics that are made for it and deleted at the end.
+    #[arg(long, value_enum, conflicts_with_all = ["app", "list", "print"])]
+    pub with: Option<With>,
+    /// With --with kafka: the brokers, separated by commas.
+    #[arg(long, value_name = "HOST:PORT", requires = "with")]
+    pub brokers: Option<String>,
     /// Seed of everything random.
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
     /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+/// What a rehearsal's record comes through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum With {
+    /// A topic of a Kafka broker.
+    Kafka,
 }
 
 /// Arguments of `simulate`.

@@ -33,6 +33,10 @@ const MAX_POLL_RECORDS: Known =
 const MAX_POLL_INTERVAL: Known =
     Known { name: "max.poll.interval.ms", own: Some("max-poll-interval"), is_duration: true, default: 300_000 };
 
+const HEARTBEAT_INTERVAL: Known =
+    Known { name: "heartbeat.interval.ms", own: Some("heartbeat-interval"), is_duration: true, default: 3_000 };
+const SESSION_TIMEOUT: Known = Known { name: "session.timeout.ms", own: None, is_duration: false, default: 45_000 };
+
 /// Where a property's value comes from.
 pub fn source(origin: &Origin) -> Source {
     match origin {
@@ -68,6 +72,21 @@ pub fn poll_settings(
 ) -> (Setting<u64>, Setting<u64>) {
     let of = |known| poll_setting(properties, versions, binding, known);
     (of(MAX_POLL_RECORDS), of(MAX_POLL_INTERVAL))
+}
+
+/// `heartbeat.interval.ms` and `session.timeout.ms` of listeners. Kafka's clients before 3.0 had a session of 10 s. `None`:
+/// with `group.protocol=consumer` the broker says both.
+pub fn heartbeat_settings(properties: &Properties, versions: &Versions) -> Option<(Setting<u64>, Setting<u64>)> {
+    let maps = ["spring.kafka.consumer.properties", "spring.kafka.properties"];
+    let mut protocols =
+        maps.iter().flat_map(|prefix| properties.map(prefix)).filter(|(key, _)| key == "group.protocol");
+    if protocols.any(|(_, property)| property.value.trim().eq_ignore_ascii_case("consumer")) {
+        return None;
+    }
+    let is_old = versions.kafka_clients.as_ref().is_some_and(|known| !known.version.at_least([3, 0, 0]));
+    let session = Known { default: if is_old { 10_000 } else { SESSION_TIMEOUT.default }, ..SESSION_TIMEOUT };
+    let of = |known| poll_setting(Some(properties), versions, None, known);
+    Some((of(HEARTBEAT_INTERVAL), of(session)))
 }
 
 fn poll_setting(

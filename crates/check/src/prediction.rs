@@ -422,7 +422,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         execution_ms,
         sends_per_execution: sends_per_command.times(&inner),
         sends,
-        copies: executions.clone(),
+        copies: copies(client, listener, &executions),
         overlapping_copies_all: overlapping.clone().times(&consumers),
         overlapping_copies_max: overlapping,
         executions,
@@ -591,6 +591,21 @@ fn sends(
             }
             None => stalled,
         },
+    }
+}
+
+/// All copies for one record: of the commands of a bulk, a finished one is sent again by every execution, as another write
+/// (facts F7, F8). Resends of one command are the same copy.
+fn copies(client: &Client, listener: &Listener, executions: &Amount) -> Amount {
+    let commands: Option<u64> = listener.writes.iter().map(Write::commands).sum();
+    // A client that waits for ever never gets beyond the command that stands still.
+    match commands.filter(|commands| *commands > 1 && client.patience() != Patience::Forever) {
+        Some(commands) => executions.clone().times(&Amount::range(
+            1,
+            commands,
+            format!("{commands} commands in each execution, each a copy of its own: the fewest when the first stalls"),
+        )),
+        None => executions.clone(),
     }
 }
 

@@ -156,13 +156,12 @@ fn of_listeners(service: &Service) -> Vec<SettingRow> {
     if others.is_empty() {
         return first.clone();
     }
-    let is_shared = |row: &SettingRow| {
-        let once = |rows: &[SettingRow]| rows.iter().filter(|other| other.name == row.name).count() == 1;
-        once(first) && others.iter().all(|rows| once(rows) && rows.contains(row))
-    };
-    let mut all: Vec<SettingRow> = first.iter().filter(|row| is_shared(row)).cloned().collect();
+    let once = |rows: &[SettingRow], row: &SettingRow| rows.iter().filter(|other| other.name == row.name).count() == 1;
+    let is_everywhere = |row: &&SettingRow| others.iter().all(|rows| once(rows, row) && rows.contains(row));
+    let shared: Vec<SettingRow> = first.iter().filter(|row| once(first, row)).filter(is_everywhere).cloned().collect();
+    let mut all = shared.clone();
     for (listener, rows) in service.listeners.iter().zip(&each) {
-        for row in rows.iter().filter(|row| !is_shared(row)) {
+        for row in rows.iter().filter(|row| !shared.contains(row)) {
             all.push(SettingRow { name: format!("{}: {}", listener.name, row.name), ..row.clone() });
         }
     }

@@ -82,7 +82,7 @@ fn service(
         properties = Some(given);
     }
     let is_jvm = versions.family.is_none_or(|family| family == Family::Java);
-    let sources = if is_jvm { Sources::read(tree, &place.sources) } else { None };
+    let sources = if is_jvm { Sources::read(tree, &place.sources, properties.as_ref()) } else { None };
     let configuration = properties.clone();
     let read = sources.as_ref().map(|sources| (sources, Reader::new(sources, configuration.as_ref())));
     let read = read.as_ref().map(|(sources, reader)| (*sources, reader));

@@ -327,3 +327,24 @@ fn precedence_is_spring_boots() {
     // What a file does not see is a copy in another folder.
     assert_eq!(records(&[(&at("application.yml"), &yml(1)), ("deploy/application.yml", &yml(9))]), "1");
 }
+
+#[test]
+fn heartbeats_and_their_session() {
+    let kafka = "spring.data.mongodb.uri: mongodb://h/?timeoutMS=1000\nspring.kafka.consumer:\n";
+    let check = |settings: &str, expected: &str| {
+        let report = run(&[("src/main/resources/application.yml", &format!("{kafka}{settings}"))]);
+        let found = report.findings.iter().find(|finding| finding.rule == "BF048");
+        let found = found.map_or(String::new(), |finding| format!("{:?} {}", finding.level, finding.message));
+        assert!(found.contains(expected) && found.is_empty() == expected.is_empty(), "{settings}: {found}");
+    };
+    check("  group-id: a", "");
+    check("  heartbeat-interval: 15s", "");
+    check(
+        "  heartbeat-interval: 16s",
+        "Warning a heartbeat every 16 s: fewer than three fit into session.timeout.ms, 45 s",
+    );
+    check("  properties: { session.timeout.ms: 3000 }", "Error a heartbeat every 3 s: the consumer does not start");
+    check("  properties: { session.timeout.ms: 6000, heartbeat.interval.ms: 2001 }", "Warning");
+    check("  properties: { session.timeout.ms: 6000, heartbeat.interval.ms: '${BEAT}' }", "");
+    check("  heartbeat-interval: 16s\n  properties: { group.protocol: consumer }", "");
+}

@@ -630,3 +630,121 @@ fn a_stated_inner_retry_takes_the_place_of_those_that_were_found() {
     let stated = "[[listener]]\n         name = \"C.on\"\n         inner_executions = 2";
     assert_eq!(counts(&run(&text(stated))).trim(), "C.on 20 40 20");
 }
+
+/// What `check` says of handlers and listeners under conditions.
+fn conditions(text: &str) -> String {
+    let text = format!(
+        "class L {{ MongoTemplate template;
+         @KafkaListener(topics = \"t\") void on(Order order) {{ template.save(order); }} }}
+         class Order {{ @Id String id; }}
+         {text}
+         == application.yml
+         spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=1000
+         app: {{ retry: 'on', off: false, from-outside: '${{OUTSIDE}}' }}
+         "
+    );
+    let report = run_with(&text, "3.5.16", |request| request.profiles = vec!["prod".to_owned()]);
+    let mut result = rows(&report, &["retries"]) + &counts(&report);
+    for finding in report.findings.iter().filter(|finding| finding.message.contains("whether it is there")) {
+        let _ = writeln!(result, "{}: {}", finding.rule, finding.message);
+    }
+    result
+}
+
+#[test]
+fn beans_under_conditions() {
+    let bean = |condition: &str, retries: u32| {
+        format!(
+            "@Configuration class C{retries} {{ {condition} @Bean DefaultErrorHandler h{retries}() {{ \
+             return new DefaultErrorHandler(new FixedBackOff(0, {retries})); }} }}"
+        )
+    };
+    let property = |arguments: &str| format!("@ConditionalOnProperty({arguments})");
+    let cases = [
+        // (of the first handler, with 1 retry; of the second, with 2)
+        (property("\"app.retry\""), property("\"app.off\"")),
+        (
+            property("name = \"retry\", prefix = \"app\", havingValue = \"ON\""),
+            property("name = \"app.retry\", havingValue = \"no\""),
+        ),
+        (property("value = \"app.none\", matchIfMissing = true"), property("\"app.none\"")),
+        (property("name = {\"app.retry\", \"app.off\"}"), property("name = {\"app.retry\", \"app.retry\"}")),
+        ("@Profile(\"prod & !eu\")".to_owned(), "@Profile({\"dev\", \"!prod\"})".to_owned()),
+        ("@Profile(\"dev\")".to_owned(), "@Profile(\"dev\")".to_owned()),
+        (property("\"app.from-outside\""), property("\"app.off\"")),
+        (property("KEY"), property("\"app.off\"")),
+    ];
+    let cases: Vec<String> = cases.iter().map(|(one, two)| bean(one, 1) + "\n         " + &bean(two, 2)).collect();
+    let cases: Vec<&str> = cases.iter().map(String::as_str).collect();
+    insta::assert_snapshot!(all(&cases, conditions));
+}
+
+#[test]
+fn listeners_under_conditions() {
+    let cases = [
+        "@Profile(\"prod\") @Component class M { MongoTemplate template;
+         @KafkaListener(topics = \"m\") void on(Order order) { template.save(order); } }",
+        "@Profile(\"!prod\") @Component class M { MongoTemplate template;
+         @KafkaListener(topics = \"m\") void on(Order order) { template.save(order); } }",
+        "@ConditionalOnProperty(\"app.off\") class Outer { static class M { MongoTemplate template;
+         @KafkaListener(topics = \"m\") void on(Order order) { template.save(order); } } }",
+        "@ConditionalOnProperty(\"app.from-outside\") class M { MongoTemplate template;
+         @KafkaListener(topics = \"m\") void on(Order order) { template.save(order); } }",
+    ];
+    insta::assert_snapshot!(all(&cases, conditions));
+}
+
+#[test]
+fn what_all_listeners_but_the_first_share_is_shown() {
+    let listener = |name: &str, properties: &str| {
+        format!(
+            "class {name} {{ MongoTemplate template; @KafkaListener(topics = \"t\"{properties}) \
+             void on(Order order) {{ template.save(order); }} }}\n"
+        )
+    };
+    let text = format!(
+        "{}{}{}class Order {{ @Id String id; }}",
+        listener("A", ", properties = \"max.poll.records=5\""),
+        listener("B", ""),
+        listener("C", "")
+    );
+    let shown = rows(&run(&text), &["max.poll.records", "max.poll.interval.ms"]);
+    let lines: Vec<&str> = shown.lines().map(|line| line.split(" @").next().unwrap_or(line)).collect();
+    let expected = [
+        "max.poll.interval.ms: 300000",
+        "A.on: max.poll.records: 5",
+        "B.on: max.poll.records: 500",
+        "C.on: max.poll.records: 500",
+    ];
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn customizers_of_the_consumer_factory() {
+    let of = |customizer: &str| {
+        let text = format!(
+            "class L {{ MongoTemplate template;
+         @KafkaListener(topics = \"t\") void on(Order order) {{ template.save(order); }} }}
+         class Order {{ @Id String id; }}
+         {customizer}
+         == application.yml
+         spring.kafka.consumer.max-poll-records: 40
+         "
+        );
+        rows(&run(&text), &["max.poll.records", "max.poll.interval.ms"])
+    };
+    let cases = [
+        "@Configuration class C { @Bean DefaultKafkaConsumerFactoryCustomizer c() {
+         return factory -> factory.updateConfigs(Map.of(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, 7)); } }",
+        "@Component class C implements DefaultKafkaConsumerFactoryCustomizer {
+         public void customize(DefaultKafkaConsumerFactory<?, ?> factory) {
+         factory.updateConfigs(Map.of(\"max.poll.interval.ms\", 60000)); } }",
+        "@Configuration class C { @Profile(\"prod\") @Bean DefaultKafkaConsumerFactoryCustomizer c() {
+         return factory -> factory.updateConfigs(Map.of(\"max.poll.records\", 7)); } }",
+        "@Configuration class C { @Bean DefaultKafkaConsumerFactoryCustomizer c(Map<String, Object> given) {
+         return factory -> factory.updateConfigs(given); } }",
+        "@Configuration class C { @Bean DefaultKafkaConsumerFactoryCustomizer c() {
+         return factory -> factory.addListener(new Metrics()); } }",
+    ];
+    insta::assert_snapshot!(all(&cases, of));
+}

@@ -23,6 +23,9 @@ pub struct Analysis {
     pub container_factories: Vec<ContainerFactory>,
     /// Consumer factories and their properties.
     pub consumer_factories: Vec<ConsumerFactory>,
+    /// What `DefaultKafkaConsumerFactoryCustomizer`s set on the factory that Spring Boot makes, in the order of the sources.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub consumer_customizers: Vec<ConsumerFactory>,
     /// What the sources set on MongoDB clients.
     pub mongo_clients: Vec<MongoClient>,
     /// Retries inside listeners; writes name them by index.

@@ -2,8 +2,9 @@
 
 use serde::Serialize;
 
-use crate::machine::{Machine, ObjId, Val};
-use crate::span::Span;
+use crate::index::Ty;
+use crate::machine::{Machine, ObjId, Origin, Val};
+use crate::span::{Site, Span};
 use crate::value::Value;
 
 /// A `DefaultKafkaConsumerFactory` or the like.
@@ -55,12 +56,31 @@ impl<'s> Machine<'s> {
         if let Some(properties) = args.first() {
             self.add_properties(&properties.val, &mut factory, 0);
         }
+        self.add_updates(id, &mut factory);
+        factory
+    }
+
+    fn add_updates(&mut self, id: ObjId, factory: &mut ConsumerFactory) {
         for call in self.logged(id, &["updateConfigs", "setConfigs"]) {
             if let Some(arg) = call.args.first() {
-                self.add_properties(&arg.val, &mut factory, 0);
+                self.add_properties(&arg.val, factory, 0);
             }
         }
-        factory
+    }
+
+    /// Reads what a `DefaultKafkaConsumerFactoryCustomizer` sets on the factory that Spring Boot makes.
+    pub(crate) fn factory_customizer(&mut self, value: &Val<'s>, at: Site) -> Option<ConsumerFactory> {
+        let made = self.make(Ty::library("DefaultKafkaConsumerFactory"), Origin::Part, at, Vec::new());
+        self.customize(value, made, at)?;
+        let mut factory = ConsumerFactory {
+            names: Vec::new(),
+            properties: Vec::new(),
+            from_boot: true,
+            complete: true,
+            span: self.span(at),
+        };
+        self.add_updates(made, &mut factory);
+        Some(factory)
     }
 
     pub(crate) fn add_properties(&mut self, map: &Val<'s>, factory: &mut ConsumerFactory, depth: u32) {

@@ -15,6 +15,9 @@ pub struct ErrorHandler {
     pub names: Vec<String>,
     /// Whether its bean is `@Primary`.
     pub primary: bool,
+    /// What its being there depends on, where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub depends_on: Option<String>,
     /// Which one.
     pub kind: HandlerKind,
     /// The class, as a simple name.
@@ -174,6 +177,7 @@ impl<'s> Machine<'s> {
         let mut handler = ErrorHandler {
             names: Vec::new(),
             primary: bean.is_some_and(|bean| bean.annotations.iter().any(|it| it.simple() == "Primary")),
+            depends_on: None,
             kind,
             class: self.type_name(&ty).to_owned(),
             back_offs: Vec::new(),

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Arc;
 
+use crate::condition::Configuration;
 use crate::scan::Scan;
 use crate::span::{Lines, Range, Site, Span};
 use crate::tree::{Class, ClassKind, Constructor, Field, Method, Tree, Type};
@@ -101,6 +102,8 @@ const WALK_MAX: usize = 200;
 
 pub(crate) struct World<'s> {
     pub files: &'s [File<'s>],
+    /// What the conditions on beans are held against; `None`: beans are taken as there.
+    pub configuration: Option<&'s dyn Configuration>,
     late: Vec<OnceCell<Tree<'s>>>,
     tops: Vec<OnceCell<Vec<ClassId>>>,
     lines: Vec<OnceCell<Lines>>,
@@ -115,7 +118,7 @@ pub(crate) struct World<'s> {
 }
 
 impl<'s> World<'s> {
-    pub(crate) fn new(files: &'s [File<'s>]) -> Self {
+    pub(crate) fn new(files: &'s [File<'s>], configuration: Option<&'s dyn Configuration>) -> Self {
         let mut by_name: HashMap<_, Vec<u32>> = HashMap::new();
         let mut by_function: HashMap<_, Vec<u32>> = HashMap::new();
         let mut by_head: HashMap<_, Vec<u32>> = HashMap::new();
@@ -129,6 +132,7 @@ impl<'s> World<'s> {
         }
         Self {
             files,
+            configuration,
             late: files.iter().map(|_| OnceCell::new()).collect(),
             tops: files.iter().map(|_| OnceCell::new()).collect(),
             lines: files.iter().map(|_| OnceCell::new()).collect(),
@@ -470,7 +474,7 @@ impl<'s> World<'s> {
         id == of || self.lineage(id).contains(&of)
     }
 
-    /// All classes that extend or implement a class, directly or not.
+    /// All classes that extend or implement a class, directly or not; none whose conditions do not hold.
     pub(crate) fn subclasses(&'s self, of: ClassId) -> Vec<ClassId> {
         let mut found: Vec<ClassId> = Vec::new();
         let mut open = vec![of];
@@ -479,7 +483,12 @@ impl<'s> World<'s> {
             for file in self.by_head.get(name).into_iter().flatten() {
                 for id in self.classes_of(*file) {
                     let extends = self.supers(id).iter().any(|sup| sup.base == Base::Class(at));
-                    if extends && id != of && !found.contains(&id) && found.len() < WALK_MAX {
+                    if extends
+                        && id != of
+                        && !found.contains(&id)
+                        && found.len() < WALK_MAX
+                        && !self.presence(id).is_absent()
+                    {
                         found.push(id);
                         open.push(id);
                     }
@@ -490,12 +499,13 @@ impl<'s> World<'s> {
         found
     }
 
-    /// Classes whose supertypes name a library's class; nearest only.
+    /// Classes whose supertypes name a library's class; nearest only, and none whose conditions do not hold.
     pub(crate) fn implementers(&'s self, library: &str) -> Vec<ClassId> {
         let mut found = Vec::new();
         for file in self.by_head.get(library).into_iter().flatten() {
             for id in self.classes_of(*file) {
-                if self.supers(id).iter().any(|sup| sup.lib() == Some(library)) {
+                let implements = self.supers(id).iter().any(|sup| sup.lib() == Some(library));
+                if implements && !self.presence(id).is_absent() {
                     found.push(id);
                 }
             }
@@ -612,6 +622,7 @@ impl<'s> World<'s> {
                 for id in self.classes_of(at) {
                     let methods = self.class(id).methods.iter();
                     let methods = methods.filter(|method| method.annotations.iter().any(|it| it.simple() == "Bean"));
+                    let methods = methods.filter(|method| !self.presence_of_bean(id, method).is_absent());
                     found.extend(methods.map(|method| BeanMethod { class: id, method }));
                 }
             }

@@ -26,6 +26,7 @@
 
 mod analysis;
 mod back_off;
+mod condition;
 mod consumer_factory;
 mod container;
 mod error_handler;
@@ -45,6 +46,7 @@ mod value;
 
 pub use analysis::{Analysis, ExceptionClass, Link, Named, PathStep, Problem, Setting};
 pub use back_off::{BackOff, BackOffKind, Unresolved};
+pub use condition::{Configuration, Known};
 pub use consumer_factory::{ConsumerFactory, ConsumerProperty};
 pub use container::ContainerFactory;
 pub use error_handler::{Delegate, ErrorHandler, HandlerKind, Recoverer, RecovererKind};

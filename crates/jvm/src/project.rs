@@ -6,13 +6,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::analysis::{Analysis, Link, Problem};
+use crate::condition::{Configuration, Presence};
 use crate::container::ContainerFactory;
 use crate::index::{Base, ClassId, File, Ty, World, site};
 use crate::listener::{Listener, ListenerKind};
 use crate::machine::{Machine, ObjId, Val};
 use crate::mongo::client::ClientKind;
 use crate::scan::{self, Token, Tokens};
-use crate::span::{Lines, Range};
+use crate::span::{Lines, Range, Site};
 use crate::tree::{ClassKind, Expr, ExprKind, Method, Tree};
 
 /// A source file.
@@ -127,10 +128,20 @@ impl<'a> Project<'a> {
         self.files.iter().filter(|file| file.tree.is_some()).count()
     }
 
-    /// Analyses the project.
+    /// Analyses the project. Conditions on beans are not looked at: all of them are taken as there.
     pub fn analyze(&self) -> Analysis {
+        self.analyze_with(None)
+    }
+
+    /// Analyses the project with this configuration: beans whose `@Profile` or `@ConditionalOnProperty` does not hold are left
+    /// out; a condition that cannot be told is a problem of the analysis.
+    pub fn analyze_given(&self, configuration: &dyn Configuration) -> Analysis {
+        self.analyze_with(Some(configuration))
+    }
+
+    fn analyze_with(&self, configuration: Option<&dyn Configuration>) -> Analysis {
         let run = || {
-            let world = World::new(&self.files);
+            let world = World::new(&self.files, configuration);
             analyze(&world)
         };
         // The analysis recurses with the sources, so it gets a stack of its own.
@@ -234,7 +245,9 @@ fn analyze<'s>(world: &'s World<'s>) -> Analysis {
     let mut listeners = Vec::new();
     for file in &seeds {
         for class in world.classes_of(*file) {
-            listeners.extend(machine.listeners_of(class));
+            if !world.presence(class).is_absent() {
+                listeners.extend(machine.listeners_of(class));
+            }
         }
     }
     listeners.extend(bindings(&mut machine));
@@ -244,6 +257,7 @@ fn analyze<'s>(world: &'s World<'s>) -> Analysis {
     analysis.listeners.extend(container_listeners(&mut machine));
     link(&mut analysis);
     analysis.retries = std::mem::take(&mut machine.retries);
+    analysis.problems.extend(unknown_conditions(&machine, &seeds));
     for (at, what) in machine.limits.clone() {
         analysis.problems.push(Problem { message: what.to_owned(), span: machine.span(at) });
     }
@@ -256,6 +270,29 @@ fn analyze<'s>(world: &'s World<'s>) -> Analysis {
         }
     }
     analysis
+}
+
+/// Conditions on beans and listeners of which nobody knows whether they hold.
+fn unknown_conditions(machine: &Machine<'_>, seeds: &[u32]) -> Vec<Problem> {
+    let world = machine.world;
+    let of_beans = world.beans().iter().filter(|bean| seeds.contains(&world.info(bean.class).file));
+    let of_beans = of_beans.map(|bean| world.presence_of_bean(bean.class, bean.method));
+    let of_classes = seeds.iter().flat_map(|file| world.classes_of(*file)).map(|class| world.presence(class));
+    let mut problems: Vec<Problem> = Vec::new();
+    for presence in of_classes.chain(of_beans) {
+        if let Presence::Unknown { on, at } = presence {
+            let problem = Problem { message: may_be_absent(&on), span: machine.span(at) };
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    problems
+}
+
+/// Why something may not be there.
+fn may_be_absent(on: &str) -> String {
+    format!("whether it is there depends on {on}, which is not known; it is taken as there")
 }
 
 /// Makes the beans of the files that analysis starts from.
@@ -295,12 +332,15 @@ fn run_the_rest(machine: &mut Machine<'_>, seeds: &[u32]) {
     for file in seeds {
         for class in world.classes_of(*file) {
             let info = world.class(class);
-            if matches!(info.kind, ClassKind::Interface | ClassKind::Annotation) {
+            if matches!(info.kind, ClassKind::Interface | ClassKind::Annotation) || world.presence(class).is_absent() {
                 continue;
             }
             for method in &info.methods {
                 let Some(body) = &method.body else { continue };
-                if !machine.ran.contains(&std::ptr::from_ref(method)) && makes_something(body, 0) {
+                if !machine.ran.contains(&std::ptr::from_ref(method))
+                    && makes_something(body, 0)
+                    && !world.presence_of_bean(class, method).is_absent()
+                {
                     run_alone(machine, class, method);
                 }
             }
@@ -437,7 +477,7 @@ fn read_objects<'s>(machine: &mut Machine<'s>, seeds: &[u32]) -> Analysis {
     let mut analysis = Analysis::default();
     let count = machine.objs.borrow().len();
     let ids: Vec<ObjId> = (0..count).map(ObjId::from_index).collect();
-    let names = bean_names(machine);
+    let (names, conditions) = (bean_names(machine), bean_conditions(machine));
     let named = |id: ObjId| names.get(&id).cloned().unwrap_or_default();
     // The same expression run again for the same bean gives an equal object: it is reported once.
     let mut handler_at: HashMap<ObjId, usize> = HashMap::new();
@@ -448,6 +488,7 @@ fn read_objects<'s>(machine: &mut Machine<'s>, seeds: &[u32]) -> Analysis {
     for id in &handlers {
         if let Some(mut handler) = machine.error_handler(*id, &|id| handler_at.get(&id).copied()) {
             handler.names = named(*id);
+            handler.depends_on = conditions.get(id).cloned();
             analysis.error_handlers.push(handler);
         }
     }
@@ -470,6 +511,7 @@ fn read_objects<'s>(machine: &mut Machine<'s>, seeds: &[u32]) -> Analysis {
         analysis.container_factories.push(factory);
     }
     read_clients(machine, &ids, &named, seeds, &mut analysis);
+    read_factory_customizers(machine, &mut analysis);
     for id in &ids {
         if machine.is_a(*id, "RetryTopicConfigurationBuilder") {
             let topic = machine.retry_topic(*id);
@@ -482,6 +524,66 @@ fn read_objects<'s>(machine: &mut Machine<'s>, seeds: &[u32]) -> Analysis {
     analysis
 }
 
+/// A bean of one of Spring Boot's customizers.
+struct Customizer<'s> {
+    /// The function or object.
+    value: Val<'s>,
+    /// Where it is.
+    at: Site,
+    /// Its bean's names; empty for a component.
+    names: Vec<String>,
+    /// It may not be there.
+    is_doubtful: bool,
+}
+
+/// The beans and components of one of Spring Boot's customizer interfaces.
+fn customizers<'s>(machine: &mut Machine<'s>, interface: &str) -> Vec<Customizer<'s>> {
+    let mut found = Vec::new();
+    for bean in machine.world.beans() {
+        let place = machine.world.place(bean.class);
+        let ret = bean.method.ret.as_ref().map(|ret| machine.world.ty(ret, place));
+        let customizes = ret.as_ref().and_then(Ty::lib).is_some_and(|name| name.starts_with(interface));
+        let kotlin = ret.is_none()
+            && bean.method.body.as_ref().is_some_and(
+                |body| matches!(&body.kind, ExprKind::Call { target: None, name, .. } if *name == interface),
+            );
+        if !customizes && !kotlin {
+            continue;
+        }
+        // Kotlin's `MongoClientSettingsBuilderCustomizer { }` makes an object of a function.
+        let value = match machine.bean_value(bean.class, bean.method) {
+            Val::Obj(id) if machine.obj_class(id).is_none() => {
+                machine.obj(id, |obj| obj.args.first().map(|arg| arg.val.clone())).unwrap_or(Val::Void)
+            }
+            value => value,
+        };
+        let at = site(place.file, bean.method.name_at);
+        let names = machine.bean_names(bean.class, bean.method);
+        let presence = machine.world.presence_of_bean(bean.class, bean.method);
+        found.push(Customizer { value, at, names, is_doubtful: presence != Presence::There });
+    }
+    for class in machine.world.implementers(interface) {
+        let own = machine.world.class(class);
+        if own.kind == ClassKind::Class && !own.name.is_empty() {
+            let at = machine.world.class_site(class);
+            let is_doubtful = machine.world.presence(class) != Presence::There;
+            let value = Val::Obj(machine.bean_object(class));
+            found.push(Customizer { value, at, names: Vec::new(), is_doubtful });
+        }
+    }
+    found
+}
+
+fn read_factory_customizers(machine: &mut Machine<'_>, analysis: &mut Analysis) {
+    for customizer in customizers(machine, "DefaultKafkaConsumerFactoryCustomizer") {
+        if let Some(mut factory) = machine.factory_customizer(&customizer.value, customizer.at) {
+            factory.names = customizer.names;
+            factory.properties.iter_mut().for_each(|property| property.conditional |= customizer.is_doubtful);
+            analysis.consumer_customizers.push(factory);
+        }
+    }
+}
+
 fn read_clients<'s>(
     machine: &mut Machine<'s>,
     ids: &[ObjId],
@@ -489,45 +591,19 @@ fn read_clients<'s>(
     seeds: &[u32],
     analysis: &mut Analysis,
 ) {
-    for bean in machine.world.beans() {
-        let place = machine.world.place(bean.class);
-        let ret = bean.method.ret.as_ref().map(|ret| machine.world.ty(ret, place));
-        let customizes =
-            ret.as_ref().and_then(Ty::lib).is_some_and(|name| name.starts_with("MongoClientSettingsBuilderCustomizer"));
-        let kotlin = ret.is_none()
-            && bean.method.body.as_ref().is_some_and(|body| {
-                matches!(&body.kind, ExprKind::Call { target: None, name, .. } if *name == "MongoClientSettingsBuilderCustomizer")
-            });
-        if !customizes && !kotlin {
-            continue;
-        }
-        let value = machine.bean_value(bean.class, bean.method);
-        // Kotlin's `MongoClientSettingsBuilderCustomizer { }` makes an object of a function.
-        let value = match value {
-            Val::Obj(id) if machine.obj_class(id).is_none() => {
-                machine.obj(id, |obj| obj.args.first().map(|arg| arg.val.clone())).unwrap_or(Val::Void)
-            }
-            value => value,
-        };
-        let at = site(place.file, bean.method.name_at);
-        if let Some(mut client) = machine.customizer(&value, at) {
-            client.names = machine.bean_names(bean.class, bean.method);
+    for customizer in customizers(machine, "MongoClientSettingsBuilderCustomizer") {
+        if let Some(mut client) = machine.customizer(&customizer.value, customizer.at) {
+            client.names = customizer.names;
             analysis.mongo_clients.push(client);
-        }
-    }
-    for class in machine.world.implementers("MongoClientSettingsBuilderCustomizer") {
-        let own = machine.world.class(class);
-        if own.kind == ClassKind::Class && !own.name.is_empty() {
-            let at = machine.world.class_site(class);
-            let value = Val::Obj(machine.bean_object(class));
-            analysis.mongo_clients.extend(machine.customizer(&value, at));
         }
     }
     for file in seeds {
         for class in machine.world.classes_of(*file) {
             let supers = machine.world.library_supers(class);
             let configures = ["AbstractMongoClientConfiguration", "AbstractReactiveMongoConfiguration"];
-            if supers.iter().any(|ty| ty.lib().is_some_and(|name| configures.contains(&name))) {
+            if supers.iter().any(|ty| ty.lib().is_some_and(|name| configures.contains(&name)))
+                && !machine.world.presence(class).is_absent()
+            {
                 analysis.mongo_clients.extend(machine.configured_client(class));
             }
         }
@@ -555,6 +631,26 @@ fn read_clients<'s>(
         client.names = named(*id);
         analysis.mongo_clients.push(client);
     }
+}
+
+/// What the being there of beans depends on, where that is not known, by object.
+fn bean_conditions<'s>(machine: &Machine<'s>) -> HashMap<ObjId, String> {
+    let mut conditions = HashMap::new();
+    let mut add = |id: ObjId, presence: Presence| {
+        if let Presence::Unknown { on, .. } = presence {
+            conditions.insert(id, on);
+        }
+    };
+    for bean in machine.world.beans() {
+        let value = machine.bean_values.borrow().get(&std::ptr::from_ref(bean.method)).cloned().flatten();
+        if let Some(Val::Obj(id)) = value {
+            add(id, machine.world.presence_of_bean(bean.class, bean.method));
+        }
+    }
+    for (class, id) in machine.bean_objs.borrow().iter() {
+        add(*id, machine.world.presence(*class));
+    }
+    conditions
 }
 
 /// The beans' names by object.
@@ -640,6 +736,11 @@ fn boot_handler(analysis: &Analysis) -> Link {
         .map(|(at, _)| at)
         .collect();
     let primary: Vec<usize> = beans.iter().copied().filter(|at| analysis.error_handlers[*at].primary).collect();
+    // Where it may not be there, another one or the default may hold.
+    let depends_on = |at: &usize| analysis.error_handlers[*at].depends_on.as_ref();
+    if let Some(on) = beans.iter().find_map(depends_on) {
+        return Link::Unknown { why: format!("whether its bean is there depends on {on}, which is not known") };
+    }
     if let [only] = primary.as_slice() {
         return Link::Found { index: *only };
     }

@@ -232,6 +232,7 @@ fn note_word(word: &str, before: Token<'_>, scan: &mut Scan<'_>, listener: &mut 
         | "ConcurrentMessageListenerContainer"
         | "KafkaMessageListenerContainer"
         | "DefaultKafkaConsumerFactory"
+        | "DefaultKafkaConsumerFactoryCustomizer"
         | "ConsumerConfig"
         | "ContainerPausingBackOffHandler"
         | "DefaultAfterRollbackProcessor"

@@ -3,7 +3,7 @@
 //! It believes the server about what arrived and what ran, and the client about executions. Control commands, reads and
 //! other collections are not writes and never count.
 
-use std::collections::{BTreeMap, BTreeSet};
+use foldhash::{HashMap, HashMapExt, HashSet, HashSetExt};
 
 use crate::counts::{Counts, Extras};
 use crate::event::{ClientEvent, Event, Outcome, ServerEvent, Wait, What, WriteId};
@@ -17,7 +17,7 @@ const MAX_TIME_MS_EXPIRED: i32 = 50;
 const CLIENT_DISCONNECT: i32 = 279;
 
 /// What makes a copy a copy of its own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CopyKey {
     /// All sends with this identity are one copy.
     Numbered(WriteId),
@@ -34,21 +34,25 @@ pub struct Ledger {
     namespace: Option<String>,
     executions_started: u64,
     has_client: bool,
-    ops: BTreeMap<OpId, Op>,
-    copies: BTreeMap<CopyKey, Copies>,
+    ops: HashMap<OpId, Op>,
+    copies: HashMap<CopyKey, Copies>,
     sends: u64,
     resends: u64,
     /// Copies that are worked on at the moment.
     running: u64,
+    /// Resends that wait at the moment for the session that their original holds.
+    waiting: u64,
+    /// Write operations that have not ended.
+    live: u64,
     overlapping_max: u64,
     /// Which execution a send belongs to, as the client said.
-    executions: BTreeMap<(WriteId, RequestId), Execution>,
+    executions: HashMap<(WriteId, RequestId), Execution>,
     /// Per document: the newest execution that has written it.
-    writers: BTreeMap<String, Execution>,
+    writers: HashMap<String, Execution>,
     answered_from_history: u64,
     ended_at_deadline: u64,
     reads_ended_with_client: u64,
-    late: BTreeSet<CopyKey>,
+    late: HashSet<CopyKey>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -95,6 +99,16 @@ impl Copies {
         self.executed || self.held > 0
     }
 
+    /// Its operations that wait for the session that another of them holds.
+    fn waiting_resends(&self) -> u64 {
+        if self.holding > 0 { self.waiting } else { 0 }
+    }
+
+    /// Its operations that have not ended.
+    fn live(&self) -> u64 {
+        self.active + self.waiting
+    }
+
     /// Takes the part of one operation out (`add` false) or in (`add` true).
     fn count(&mut self, op: &Op, add: bool) {
         let parts = [
@@ -116,19 +130,40 @@ impl Ledger {
             namespace,
             executions_started: 0,
             has_client: false,
-            ops: BTreeMap::new(),
-            copies: BTreeMap::new(),
+            ops: HashMap::new(),
+            copies: HashMap::new(),
             sends: 0,
             resends: 0,
             running: 0,
+            waiting: 0,
+            live: 0,
             overlapping_max: 0,
-            executions: BTreeMap::new(),
-            writers: BTreeMap::new(),
+            executions: HashMap::new(),
+            writers: HashMap::new(),
             answered_from_history: 0,
             ended_at_deadline: 0,
             reads_ended_with_client: 0,
-            late: BTreeSet::new(),
+            late: HashSet::new(),
         }
+    }
+
+    /// As new, for the same collections; the memory that it has is kept.
+    pub(crate) fn clear(&mut self) {
+        let Self { ops, copies, executions, writers, late, .. } = self;
+        ops.clear();
+        copies.clear();
+        executions.clear();
+        writers.clear();
+        late.clear();
+        *self = Self {
+            namespace: self.namespace.take(),
+            ops: std::mem::take(ops),
+            copies: std::mem::take(copies),
+            executions: std::mem::take(executions),
+            writers: std::mem::take(writers),
+            late: std::mem::take(late),
+            ..Self::new(None)
+        };
     }
 
     /// The collection whose writes count; `None`: every collection.
@@ -196,12 +231,14 @@ impl Ledger {
         self.ops.insert(event.op(), op);
     }
 
-    /// Changes a copy and keeps the number of running ones right.
+    /// Changes a copy and keeps the sums over all copies right.
     fn change(&mut self, key: CopyKey, change: impl FnOnce(&mut Copies)) {
         let copy = self.copies.entry(key).or_default();
-        let was_running = copy.is_running();
+        let before = (u64::from(copy.is_running()), copy.waiting_resends(), copy.live());
         change(copy);
-        self.running = self.running + u64::from(copy.is_running()) - u64::from(was_running);
+        self.running = self.running + u64::from(copy.is_running()) - before.0;
+        self.waiting = self.waiting + copy.waiting_resends() - before.1;
+        self.live = self.live + copy.live() - before.2;
     }
 
     fn arrived(&mut self, id: OpId, write: WriteId, request_id: RequestId, is_write: bool) {
@@ -247,7 +284,7 @@ impl Ledger {
 
     /// Resends that wait, at this moment, for the session that their original holds.
     pub fn waiting_resends(&self) -> u64 {
-        self.copies.values().filter(|copy| copy.holding > 0).map(|copy| copy.waiting).sum()
+        self.waiting
     }
 
     /// Copies that the server works on at this moment.
@@ -257,7 +294,7 @@ impl Ledger {
 
     /// Write operations that have not ended.
     pub fn live_operations(&self) -> u64 {
-        self.copies.values().map(|copy| copy.active + copy.waiting).sum()
+        self.live
     }
 
     /// The counts so far. `waiting_resends` is what it was when the application had finished, `documents` what was found

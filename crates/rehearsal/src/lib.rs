@@ -7,13 +7,17 @@ pub mod app;
 pub mod application;
 pub mod client_events;
 pub mod documents;
+#[cfg(feature = "kafka")]
+pub mod kafka;
 pub mod lab;
 pub mod recorder;
 pub mod rehearse;
 pub mod simulate;
 mod stall;
+pub mod through_topic;
 mod workload;
 
 pub use app::{AppOptions, rehearse_app};
 pub use rehearse::{Options, RehearsalError, Transport, rehearse};
 pub use simulate::{SimulateOptions, simulate};
+pub use through_topic::{Through, rehearse_through};

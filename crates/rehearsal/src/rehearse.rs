@@ -94,7 +94,11 @@ pub enum RehearsalError {
 const END_PATIENCE_S: u64 = 60;
 
 /// A connection string for the client that sets up and counts: nothing but the server.
-pub(crate) const CONTROL_URI: &str = "mongodb://localhost/?appName=backfire-control";
+///
+/// It asks the server how it is when it has to, and not every ten seconds in between: on a paused clock, heartbeats would
+/// be most of what happens.
+pub(crate) const CONTROL_URI: &str =
+    "mongodb://localhost/?appName=backfire-control&serverMonitoringMode=poll&heartbeatFrequencyMS=3600000";
 
 /// A scenario on its way.
 pub(crate) struct Stage {
@@ -230,7 +234,7 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
 
 impl Stage {
     /// The application's back-off with its waits scaled: a list of waits, whatever made them.
-    fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
+    pub(crate) fn back_off(&self, scale: f64) -> Result<backfire_model::BackOff, RehearsalError> {
         let back_off = self.scenario.retry.back_off.scaled(scale);
         back_off
             .validate(self.scenario.retry.spring_framework)
@@ -239,7 +243,7 @@ impl Stage {
     }
 
     /// Runs the application and the reads beside it, and drops them all after a while: their connections are closed.
-    async fn hang_up(
+    pub(crate) async fn hang_up(
         &self,
         client: &Client,
         application: impl Future<Output = Result<(), String>>,

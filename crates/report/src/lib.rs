@@ -4,6 +4,7 @@
 //! same bytes.
 
 pub mod context;
+pub mod explain;
 pub mod format;
 pub mod group;
 pub mod headline;

@@ -6,12 +6,14 @@
 //! anything is allocated for it.
 
 pub mod compression;
+pub mod decode;
 pub mod frame;
 pub mod op_msg;
 pub mod op_query;
 pub mod scan;
 
 pub use compression::{CompressError, Compressor};
+pub use decode::decode;
 pub use frame::{Frame, FrameDecoder, FrameError, Header, MAX_MESSAGE_SIZE_BYTES, OpCode};
 pub use op_msg::{MessageFlags, OpMsg, OpMsgEncoder, OpMsgError, Sequence};
 pub use op_query::{OpQuery, OpReply, ReplyFlags};

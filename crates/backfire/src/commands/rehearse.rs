@@ -5,16 +5,22 @@ use std::time::Duration;
 
 use backfire_model::run::Run;
 use backfire_model::scenario::{BUILT_IN, Scenario};
+#[cfg(not(feature = "kafka"))]
+use backfire_rehearsal::RehearsalError;
 use backfire_rehearsal::app::AppEnd;
+#[cfg(feature = "kafka")]
+use backfire_rehearsal::kafka::rehearse_kafka;
 use backfire_rehearsal::recorder::Watcher;
 use backfire_rehearsal::{AppOptions, Options, Transport, rehearse, rehearse_app};
+use backfire_report::explain::explanations;
 use backfire_report::{Context, Recording, json, table, timeline};
 use serde_json::{Value, json};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::report;
 use super::serve::now_ms;
-use crate::cli::{Format, Rehearse};
+use super::sink::WITHOUT_KAFKA;
+use crate::cli::{Format, Rehearse, With};
 use crate::events::{self, EventFile};
 use crate::exit::Exit;
 use crate::out;
@@ -33,6 +39,10 @@ pub fn run(arguments: &Rehearse) -> Exit {
         Ok(scenario) => scenario,
         Err(why) => return Exit::could_not_run(why),
     };
+    let brokers = match brokers(arguments) {
+        Ok(brokers) => brokers,
+        Err(why) => return Exit::could_not_run(why),
+    };
     // The file is opened before the rehearsal: a path that cannot be written should not cost four minutes.
     let events = match arguments.events.as_deref().map(EventFile::create).transpose() {
         Ok(events) => events,
@@ -48,7 +58,7 @@ pub fn run(arguments: &Rehearse) -> Exit {
         Ok(runtime) => runtime,
         Err(error) => return Exit::could_not_run(format!("cannot start: {error}")),
     };
-    let run = runtime.block_on(until_interrupted(perform(arguments, &scenario, events.clone())));
+    let run = runtime.block_on(until_interrupted(perform(arguments, &scenario, brokers, events.clone())));
     // What happened up to an interruption is kept as well.
     let kept = events.as_ref().map_or(Ok(()), EventFile::finish);
     let (run, app) = match (run, kept) {
@@ -62,6 +72,24 @@ pub fn run(arguments: &Rehearse) -> Exit {
         }
     }
     show(arguments, &run, app)
+}
+
+/// The brokers that the record comes through; `None`: it does not come through any.
+fn brokers(arguments: &Rehearse) -> Result<Option<&str>, String> {
+    match (arguments.with, &arguments.brokers) {
+        (None, _) => Ok(None),
+        (Some(With::Kafka), _) if !cfg!(feature = "kafka") => Err(WITHOUT_KAFKA.to_owned()),
+        (Some(With::Kafka), Some(brokers)) => Ok(Some(brokers)),
+        (Some(With::Kafka), None) => Err("--with kafka needs a broker: --brokers HOST:PORT; in backfire's sources, \
+             'clients/kafka/run broker' starts one and says where it is"
+            .to_owned()),
+    }
+}
+
+/// Never called: [`brokers`] has refused.
+#[cfg(not(feature = "kafka"))]
+async fn rehearse_kafka(_: &Scenario, _: &Options, _: &str) -> Result<Run, RehearsalError> {
+    Err(RehearsalError::Application(WITHOUT_KAFKA.to_owned()))
 }
 
 /// Runs something that must clean up behind itself, also when the user has enough.
@@ -92,6 +120,7 @@ fn watcher(progress: Option<Watcher>, events: Option<EventFile>) -> Option<Watch
 async fn perform(
     arguments: &Rehearse,
     scenario: &Scenario,
+    brokers: Option<&str>,
     events: Option<EventFile>,
 ) -> Result<(Run, Option<AppEnd>), String> {
     let progress = Progress::start(scenario, arguments.scale, arguments.quiet)?;
@@ -102,9 +131,10 @@ async fn perform(
         started_at_ms: now_ms(),
         watcher: watcher(progress.watcher(), events),
     };
-    let result = match &arguments.app {
-        None => rehearse(scenario, &options).await.map(|run| (run, None)),
-        Some(command) => {
+    let result = match (&arguments.app, brokers) {
+        (None, None) => rehearse(scenario, &options).await.map(|run| (run, None)),
+        (None, Some(brokers)) => rehearse_kafka(scenario, &options, brokers).await.map(|run| (run, None)),
+        (Some(command), _) => {
             let app = AppOptions {
                 command: command.clone(),
                 namespace: arguments.namespace.clone(),
@@ -167,6 +197,8 @@ fn show(arguments: &Rehearse, run: &Run, app: Option<AppEnd>) -> Exit {
         Format::Json => as_json(arguments, run, app),
         Format::Text => {
             let scale = if run.scale == 1.0 { String::new() } else { format!(", every time x {}", run.scale) };
+            let through = arguments.brokers.as_ref().map(|brokers| format!(", through Kafka at {brokers}"));
+            let through = through.unwrap_or_default();
             let timeline = timeline::render(run, out::width_columns());
             let verdict = match run.differences().len() {
                 0 => "as predicted".to_owned(),
@@ -179,7 +211,9 @@ fn show(arguments: &Rehearse, run: &Run, app: Option<AppEnd>) -> Exit {
                 }
                 None => "",
             };
-            format!("{}{scale}\n\n{timeline}\n{}{executions}\n{verdict}\n", run.scenario, table::render(run))
+            let explained: String = explanations(&run.events).into_iter().map(|text| text + "\n").collect();
+            let numbers = table::render(run);
+            format!("{}{scale}{through}\n\n{timeline}\n{explained}{numbers}{executions}\n{verdict}\n", run.scenario,)
         }
     };
     // Two results on one stream could not be told apart.

@@ -26,6 +26,10 @@ use crate::{metrics, out};
 const SHOW_EVERY: Duration = Duration::from_millis(200);
 const LINE_EVERY: Duration = Duration::from_secs(10);
 
+/// What a build without the feature says.
+pub const WITHOUT_KAFKA: &str =
+    "this backfire was built without Kafka; build it with: cargo build --release --features kafka";
+
 /// Writes until it is stopped, or everything is written.
 pub fn run(arguments: &Sink) -> Exit {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
@@ -116,7 +120,7 @@ async fn run_kafka(sink: backfire_sink::Sink, brokers: &str) -> Result<Summary, 
 
 #[cfg(not(feature = "kafka"))]
 async fn run_kafka(_: backfire_sink::Sink, _: &str) -> Result<Summary, String> {
-    Err("this backfire was built without Kafka; build it with: cargo build --release --features kafka".to_owned())
+    Err(WITHOUT_KAFKA.to_owned())
 }
 
 /// A lab server on a free port of the loopback interface, for as long as this process runs. Gives its connection string.

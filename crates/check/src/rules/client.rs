@@ -177,7 +177,7 @@ pub const RETRY_WRITES_OFF: Rule = Rule {
         if client.retry_writes.value != Some(false) || emulation(context).is_some() {
             return;
         }
-        let copies = context.predictions.iter().filter_map(|prediction| prediction.copies.most()).max();
+        let copies = context.predictions.iter().filter_map(|prediction| prediction.executions.most()).max();
         let number = copies.map(|copies| format!(": still {copies} copies of one record's write")).unwrap_or_default();
         findings.push(
             Finding::new(format!("retryWrites=false does not prevent copies{number}"))

@@ -103,10 +103,11 @@ pub const NOT_FOLLOWED: Rule = Rule {
     id: "BF047",
     name: "source-not-followed",
     level: Level::Note,
-    summary: "Java or Kotlin code could not be read or followed to its end.",
+    summary: "Java or Kotlin code could not be read or followed to its end, or nobody knows whether a bean is there.",
     why: "A write or a setting behind that place may be missing here. The prediction then holds for what was found.",
-    page: "Syntax that the grammar does not know, files of more than 1 MiB, and calls beyond the limits are named. State what is \
-           missing in `backfire.toml`.",
+    page: "Syntax that the grammar does not know, files of more than 1 MiB, and calls beyond the limits are named; so are \
+           `@Profile` and `@ConditionalOnProperty` whose profile or property is not known (`--profile`, `--set`). State what is missing in \
+           `backfire.toml`.",
     check: |context, findings| {
         for flaw in &context.service.not_followed {
             findings.push(Finding::new(flaw.message.clone()).at(Some(&flaw.place)));

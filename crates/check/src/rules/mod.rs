@@ -106,6 +106,7 @@ pub const RULES: &[Rule] = &[
     writes::DETACHED,
     writes::COUNTS,
     config::NOT_FOLLOWED,
+    poll::HEARTBEAT,
 ];
 
 /// The rule with this id, in any case.

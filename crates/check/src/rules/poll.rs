@@ -2,6 +2,7 @@
 
 use super::Rule;
 use crate::finding::{Finding, Level};
+use crate::kafka;
 use crate::prediction::{Amount, Prediction};
 use crate::service::{Listener, ListenerKind, Patience};
 use crate::setting::shown_ms;
@@ -157,5 +158,42 @@ pub const NO_BOUND: Rule = Rule {
                 );
             }
         }
+    },
+};
+
+/// BF048.
+pub const HEARTBEAT: Rule = Rule {
+    id: "BF048",
+    name: "heartbeats-too-far-apart",
+    level: Level::Warning,
+    summary: "`heartbeat.interval.ms` is more than a third of `session.timeout.ms`.",
+    why: "One or two heartbeats that are late, as in a long pause of the garbage collector, put the consumer out of its group. Its \
+          partitions move, and the record that it executes runs in another consumer beside it.",
+    page: "Three heartbeats should fit into a session (<https://kafka.apache.org/documentation/#consumerconfigs_heartbeat.interval.ms>). \
+           An interval that is not below the session's timeout is refused by the client at its start: that is an error. With \
+           `group.protocol=consumer` the broker says both.",
+    check: |context, findings| {
+        let service = context.service;
+        let Some(properties) = &service.properties else { return };
+        let Some((heartbeat, session)) = kafka::heartbeat_settings(properties, &service.versions) else { return };
+        let (Some(heartbeat_ms), Some(session_ms)) = (heartbeat.value, session.value) else { return };
+        if heartbeat_ms.saturating_mul(3) <= session_ms {
+            return;
+        }
+        let (level, what) = match heartbeat_ms < session_ms {
+            true => (Level::Warning, "fewer than three fit into"),
+            false => (Level::Error, "the consumer does not start: it is not below"),
+        };
+        let message = format!(
+            "a heartbeat every {}: {what} session.timeout.ms, {}",
+            shown_ms(heartbeat_ms),
+            shown_ms(session_ms)
+        );
+        findings.push(
+            Finding::new(message)
+                .level(level)
+                .at(heartbeat.place().or(session.place()))
+                .fix(format!("heartbeat.interval.ms={}", session_ms / 3)),
+        );
     },
 };

@@ -74,7 +74,7 @@ pub const MULTI_DOCUMENT: Rule = Rule {
                     "{}: {} runs in {}, none of them resent",
                     listener.name,
                     write.op.name(),
-                    prediction.copies.copies()
+                    prediction.executions.copies()
                 );
                 findings.push(
                     Finding::new(message)
@@ -271,7 +271,7 @@ pub const COUNTS: Rule = Rule {
                     "{}: ${operator} of this {} runs in {} of one record",
                     listener.name,
                     write.op.name(),
-                    prediction.copies.copies()
+                    prediction.executions.copies()
                 );
                 let fix = "Query.query(where(\"_id\").is(id).and(\"done\").ne(key)), new Update().inc(\"amount\", n).push(\"done\", key)";
                 findings.push(Finding::new(message).at(place(listener, write)).fix(fix));
@@ -300,7 +300,7 @@ pub const LATE_COPY: Rule = Rule {
                 let message = format!(
                     "{}: of {} of this {} any may write last",
                     listener.name,
-                    prediction.copies.copies(),
+                    prediction.executions.copies(),
                     write.op.name()
                 );
                 let fix = match context.service.client.family {

@@ -4,6 +4,7 @@
 //! configuration are looked up there, places become places of files that were found, and what cannot be told says so.
 
 mod client;
+mod condition;
 mod exception;
 mod handler;
 mod layer;
@@ -26,6 +27,8 @@ pub use reader::Reader;
 
 use crate::discover::{Found, Kind, Tree};
 use crate::format::tree::Flaw;
+use crate::spring::Properties;
+use condition::Conditions;
 
 /// The files of one service, and what they say.
 pub struct Sources<'a> {
@@ -35,8 +38,9 @@ pub struct Sources<'a> {
 }
 
 impl<'a> Sources<'a> {
-    /// Reads the sources of some modules: a service's own and those that it depends on. `None`: they have none.
-    pub fn read(tree: &'a Tree, modules: &BTreeSet<PathBuf>) -> Option<Self> {
+    /// Reads the sources of some modules: a service's own and those that it depends on. Beans whose conditions do not hold in
+    /// this configuration are left out. `None`: they have none.
+    pub fn read(tree: &'a Tree, modules: &BTreeSet<PathBuf>, properties: Option<&Properties>) -> Option<Self> {
         let files: Vec<&Found> = tree
             .files
             .iter()
@@ -53,7 +57,7 @@ impl<'a> Sources<'a> {
                 text: found.file.text.as_str().into(),
             })
             .collect();
-        let analysis = Project::parse(&texts).analyze();
+        let analysis = Project::parse(&texts).analyze_given(&Conditions(properties));
         Some(Self { files, analysis })
     }
 

@@ -1,6 +1,6 @@
 //! `max.poll.records`, `max.poll.interval.ms` and concurrency, as code sets them.
 
-use backfire_jvm::{Analysis, ConsumerFactory, ContainerFactory, Link, Listener, Value};
+use backfire_jvm::{Analysis, ConsumerFactory, ConsumerProperty, ContainerFactory, Link, Listener, Value};
 
 use super::reader::{Reader, number};
 use crate::service::Listener as Base;
@@ -42,7 +42,7 @@ impl Polls<'_> {
         if let Some(found) = self.annotated(listener, key) {
             return found;
         }
-        let Some(factory) = factory else { return base.clone() };
+        let Some(factory) = factory else { return self.boots(key, base) };
         let name = format!("kafkaConsumerProperties.{key}");
         if let Some(named) = factory.container_properties.iter().rev().find(|named| named.name == name) {
             return self.reader.setting(&named.setting, "a number", number);
@@ -52,23 +52,42 @@ impl Polls<'_> {
                 Some(consumer) => self.made(consumer, key, base, default),
                 None => base.clone(),
             },
-            Link::Boot | Link::Default => base.clone(),
+            Link::Boot | Link::Default => self.boots(key, base),
             Link::Ambiguous { .. } | Link::Missing { .. } | Link::Unknown { .. } => {
                 self.reader.unknown(format!("{key}: the consumer factory is not known"), &factory.span)
             }
         }
     }
 
+    /// What holds for the factory that Spring Boot makes: its configuration, and what customizers set over it.
+    fn boots(&self, key: &str, base: &Setting<u64>) -> Setting<u64> {
+        for customizer in self.analysis.consumer_customizers.iter().rev() {
+            let found = customizer.properties.iter().rev().find(|property| property.key.as_str() == Some(key));
+            if let Some(property) = found {
+                return self.property(property);
+            }
+            if !customizer.complete {
+                let why = format!("{key}: not all that the customizer sets is known");
+                return self.reader.unknown(why, &customizer.span);
+            }
+        }
+        base.clone()
+    }
+
+    fn property(&self, property: &ConsumerProperty) -> Setting<u64> {
+        let setting = backfire_jvm::Setting {
+            value: property.value.clone(),
+            span: property.span.clone(),
+            conditional: property.conditional,
+        };
+        self.reader.setting(&setting, "a number", number)
+    }
+
     /// What a consumer factory of the sources is given.
     fn made(&self, consumer: &ConsumerFactory, key: &str, base: &Setting<u64>, default: u64) -> Setting<u64> {
         let found = consumer.properties.iter().rev().find(|property| property.key.as_str() == Some(key));
         if let Some(property) = found {
-            let setting = backfire_jvm::Setting {
-                value: property.value.clone(),
-                span: property.span.clone(),
-                conditional: property.conditional,
-            };
-            return self.reader.setting(&setting, "a number", number);
+            return self.property(property);
         }
         match (consumer.from_boot, consumer.complete) {
             (true, _) => base.clone(),

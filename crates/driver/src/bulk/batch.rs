@@ -61,6 +61,11 @@ impl Planner {
         self.group.is_empty() && self.rest.is_empty()
     }
 
+    /// The size of all writes that are still to be sent.
+    pub(crate) fn left_bytes(&self) -> usize {
+        self.group.iter().chain(&self.rest).map(|statement| statement.document.len()).sum()
+    }
+
     /// The kind of the next command.
     pub(crate) fn next_kind(&self) -> Option<WriteKind> {
         self.group.front().or(self.rest.front()).map(|statement| statement.kind)

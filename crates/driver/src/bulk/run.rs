@@ -28,6 +28,10 @@ const WIRE_VERSION_UPDATE_HINT: i32 = 8;
 /// The same for deletes (4.4).
 const WIRE_VERSION_DELETE_HINT: i32 = 9;
 
+/// More than the message of a command without options takes beside its statements: names of at most 255 bytes, session,
+/// cluster time, write concern and server API.
+const PLAIN_OVERHEAD_MAX_BYTES: usize = 16 * 1024;
+
 /// A bulk to be executed.
 pub(crate) struct Bulk {
     pub(crate) namespace: Namespace,
@@ -159,11 +163,7 @@ impl BulkSteps {
         let may_number = attempt.may_number(&self.bulk.write_concern);
         let spoiled = attempt.call.client.settings.profile.multi_write_spoils_bulk
             && self.bulk.models.iter().any(BulkWriteModel::is_multi);
-        // Whether this command is numbered is known only with its statements, and their number only with the size of
-        // the body; so the room for a number is always taken into account.
-        let sized =
-            SendOptions::write(Some((backfire_model::Lsid(uuid::Uuid::nil()), backfire_model::TxnNumber(0))), true);
-        let overhead_bytes = message_overhead(&attempt.body_to_send(&command, &sized)?, kind.sequence())?;
+        let overhead_bytes = self.overhead_bytes(attempt, &command, kind, limits)?;
         let batch = match self.planner.next_batch(limits, overhead_bytes) {
             Ok(Some(batch)) => batch,
             Ok(None) => return Ok(None),
@@ -185,6 +185,26 @@ impl BulkSteps {
         let more = self.bulk.ordered && !self.planner.is_empty();
         let expect_reply = self.bulk.write_concern.is_acknowledged() || more;
         Ok(Some(Current { batch, command, identity, expect_reply, provisional: None }))
+    }
+
+    /// The size of the command's message without its statements. It is measured only where it could matter: for most
+    /// bulks an upper bound is far from the limits.
+    fn overhead_bytes(
+        &self,
+        attempt: &Attempt<'_>,
+        command: &Command,
+        kind: WriteKind,
+        limits: Limits,
+    ) -> Result<usize> {
+        let least_bytes = limits.max_document_bytes.min(limits.max_message_bytes);
+        if self.bulk.options.is_empty() && self.planner.left_bytes() + PLAIN_OVERHEAD_MAX_BYTES < least_bytes {
+            return Ok(PLAIN_OVERHEAD_MAX_BYTES);
+        }
+        // Whether this command is numbered is known only with its statements, and their number only with the size of
+        // the body; so the room for a number is always taken into account.
+        let sized =
+            SendOptions::write(Some((backfire_model::Lsid(uuid::Uuid::nil()), backfire_model::TxnNumber(0))), true);
+        message_overhead(&attempt.body_to_send(command, &sized)?, kind.sequence())
     }
 
     /// Adds a reply to the result.

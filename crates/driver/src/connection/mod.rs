@@ -202,6 +202,6 @@ impl Connection {
         if more_to_come {
             self.awaited = frame.header.request_id;
         }
-        Document::from_reader(&bytes[..]).map_err(DriverError::protocol)
+        backfire_wire::decode(&bytes).map_err(DriverError::protocol)
     }
 }

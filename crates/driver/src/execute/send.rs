@@ -242,8 +242,8 @@ impl Attempt<'_> {
             self.tell_topology(&error, Some(&reply));
             return Err(error);
         }
-        let shown = if sending.sensitive { Document::new() } else { reply.clone() };
-        self.tell(CommandEvent::Succeeded(CommandSucceeded {
+        let (shown, secret) = if sending.sensitive { (Document::new(), Some(reply)) } else { (reply, None) };
+        let succeeded = CommandSucceeded {
             request_id: sending.request_id,
             operation_id: sending.operation_id,
             connection: sending.connection.clone(),
@@ -251,7 +251,14 @@ impl Attempt<'_> {
             command_name: sending.command_name.clone(),
             reply: shown,
             duration,
-        }));
+        };
+        // A reply is too large to be copied for whoever listens: it is lent.
+        let event = Event::Command(CommandEvent::Succeeded(succeeded));
+        self.call.client.listener.event(&event);
+        let Event::Command(CommandEvent::Succeeded(CommandSucceeded { reply, .. })) = event else {
+            unreachable!("it was made above")
+        };
+        let reply = secret.unwrap_or(reply);
         if let Some(error) = write_concern_failure(&reply) {
             self.tell_topology(&error, Some(&reply));
             if self.is_late(error.code()) {

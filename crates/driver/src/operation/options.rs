@@ -386,6 +386,10 @@ pub(crate) use options;
 pub(crate) struct Options(Document);
 
 impl Options {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     pub(crate) fn set(&mut self, name: &str, value: Bson) {
         self.0.insert(name, value);
     }

@@ -63,19 +63,25 @@ impl<'s> Machine<'s> {
     /// Runs a customizer, a function or an object of the project, on a builder and reads what it set.
     pub(crate) fn customizer(&mut self, value: &Val<'s>, at: Site) -> Option<MongoClient> {
         let builder = self.make(Ty::library("MongoClientSettings.Builder"), Origin::Part, at, Vec::new());
-        match self.force(value) {
-            Val::Fun(function) => {
-                self.entry(|machine| machine.invoke(&function, vec![Val::Obj(builder)], None, at));
-            }
-            Val::Obj(id) => {
-                let class = self.obj_class(id)?;
-                self.run_on_builder(class, "customize", Val::Obj(id), builder, at)?;
-            }
-            _ => return None,
-        }
+        self.customize(value, builder, at)?;
         let mut client = self.mongo_client(builder, ClientKind::Customizer);
         client.span = self.span(at);
         Some(client)
+    }
+
+    /// Runs a customizer of Spring Boot, a function or an object with a method `customize`, on what it customizes.
+    pub(crate) fn customize(&mut self, value: &Val<'s>, customized: ObjId, at: Site) -> Option<()> {
+        match self.force(value) {
+            Val::Fun(function) => {
+                self.entry(|machine| machine.invoke(&function, vec![Val::Obj(customized)], None, at));
+            }
+            Val::Obj(id) => {
+                let class = self.obj_class(id)?;
+                self.run_on_builder(class, "customize", Val::Obj(id), customized, at)?;
+            }
+            _ => return None,
+        }
+        Some(())
     }
 
     /// `configureClientSettings(builder)` of a configuration class.

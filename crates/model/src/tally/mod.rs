@@ -6,7 +6,7 @@
 mod outcome;
 mod series;
 
-use std::collections::{BTreeMap, HashMap};
+use foldhash::{HashMap, HashMapExt};
 
 use crate::counts::{Counts, Extras};
 use crate::event::{ClientEvent, Event, ServerEvent, Wait, What, WriteId};
@@ -15,6 +15,9 @@ use crate::ledger::Ledger;
 
 pub use outcome::{Outcome, RecordLine, Spread};
 pub use series::{Point, Series};
+
+/// Most ledgers that are kept to be used again.
+const SPARE_MAX: usize = 64;
 
 /// How a record ended, as far as it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -70,7 +73,9 @@ pub struct Tally {
     /// The collection whose writes count.
     namespace: String,
     open: HashMap<RecordId, Open>,
-    lines: BTreeMap<RecordId, RecordLine>,
+    /// Ledgers of records that are over, to be used again.
+    spare: Vec<Open>,
+    lines: HashMap<RecordId, RecordLine>,
     /// Which record a send belongs to, until it has arrived.
     sent: HashMap<(Option<Lsid>, RequestId), RecordId>,
     ops: HashMap<OpId, Op>,
@@ -89,7 +94,8 @@ impl Tally {
         Self {
             namespace,
             open: HashMap::new(),
-            lines: BTreeMap::new(),
+            spare: Vec::new(),
+            lines: HashMap::new(),
             sent: HashMap::new(),
             ops: HashMap::new(),
             now: Point::default(),
@@ -162,10 +168,12 @@ impl Tally {
     }
 
     fn count(&mut self, record: RecordId, event: &Event) {
-        let open = self.open.entry(record).or_insert_with(|| Open {
-            ledger: Ledger::new(None),
-            executing: Vec::new(),
-            before: Gauges::default(),
+        let open = self.open.entry(record).or_insert_with(|| {
+            self.spare.pop().unwrap_or_else(|| Open {
+                ledger: Ledger::new(None),
+                executing: Vec::new(),
+                before: Gauges::default(),
+            })
         });
         open.ledger.record(event);
         let line = self.lines.entry(record).or_default();
@@ -211,7 +219,13 @@ impl Tally {
         if idle && line.fate != Fate::Open {
             let counts = open.ledger.counts(0, 0);
             line.close(&counts, &open.ledger.extras());
-            self.open.remove(&record);
+            if let Some(mut over) = self.open.remove(&record)
+                && self.spare.len() < SPARE_MAX
+            {
+                over.ledger.clear();
+                over.before = Gauges::default();
+                self.spare.push(over);
+            }
         }
     }
 

@@ -64,7 +64,8 @@ fn numbers(partitions: &[TopicPartition]) -> Vec<u32> {
     partitions.iter().map(|partition| partition.partition.unsigned_abs()).collect()
 }
 
-fn settings(scenario: &Scenario) -> ContainerSettings {
+/// A consumer's settings: the scenario's, its times as they are.
+pub(crate) fn container_settings(scenario: &Scenario) -> ContainerSettings {
     let kafka = &scenario.kafka;
     let mut settings = ContainerSettings::spring(SpringKafkaVersion::default());
     settings.retry.back_off = scenario.retry.back_off.clone();
@@ -104,7 +105,7 @@ impl Consumers {
     ) -> Result<Self, RehearsalError> {
         let application = |error: String| RehearsalError::Application(error);
         let scenario = Arc::new(scenario.clone());
-        let (settings, load) = (settings(&scenario), &scenario.load);
+        let (settings, load) = (container_settings(&scenario), &scenario.load);
         let dead_letters =
             DeadLetterTopics { broker: broker.clone(), fails: scenario.kafka.dead_letters == DeadLetterTopic::Failing };
         let max_time = plan.max_time_ms.map(Duration::from_millis);

@@ -27,6 +27,7 @@ use crate::rehearse::{CONTROL_URI, RehearsalError, Transport, scaled_uri};
 use crate::stall::Stalling;
 use crate::workload;
 use consumers::Consumers;
+pub(crate) use consumers::container_settings;
 use recorder::Recorder;
 
 pub use recorder::{EventWatcher, ProgressWatcher};
@@ -153,7 +154,7 @@ pub async fn simulate_on_paused_clock(
 }
 
 /// Whether a consumer that meets the stall does not poll for so long that it is out of its group (facts/client.md D6, Y2).
-fn outlives_poll_interval(scenario: &Scenario, plan: &Plan) -> bool {
+pub(crate) fn outlives_poll_interval(scenario: &Scenario, plan: &Plan) -> bool {
     let sends = if plan.resends && plan.timeout_ms.is_none() { 2 } else { 1 };
     let patience_ms = plan.timeout_ms.or(plan.socket_timeout_ms).unwrap_or(u64::MAX);
     let wait_ms = match scenario.kafka.error_handling {

@@ -55,6 +55,8 @@ struct State {
     /// For each partition the offset that was committed.
     committed: HashMap<i32, u64>,
     committed_all: u64,
+    /// How many offsets somebody waits for.
+    committed_wanted: u64,
 }
 
 impl Recorder {
@@ -77,6 +79,7 @@ impl Recorder {
             assigned: HashMap::new(),
             committed: HashMap::new(),
             committed_all: 0,
+            committed_wanted: u64::MAX,
         };
         Arc::new(Self { state: Mutex::new(state), changed: Notify::new() })
     }
@@ -123,8 +126,12 @@ impl Recorder {
         let mut state = self.state.lock();
         let before = state.committed.insert(partition, offset).unwrap_or(0);
         state.committed_all = state.committed_all + offset - before;
+        let is_enough = state.committed_all >= state.committed_wanted;
         drop(state);
-        self.changed.notify_waiters();
+        // Not at each of a million records.
+        if is_enough {
+            self.changed.notify_waiters();
+        }
     }
 
     /// Resolves when so many partitions have an owner.
@@ -134,6 +141,7 @@ impl Recorder {
 
     /// Resolves when the offsets of so many records are committed.
     pub(super) async fn until_committed(&self, records: u64) {
+        self.state.lock().committed_wanted = records;
         self.until(|state| state.committed_all >= records).await;
     }
 

@@ -9,6 +9,7 @@ use askama::Template;
 use backfire_model::counts::Extras;
 
 use crate::context::{Finding, Prediction, Setting};
+use crate::explain::explanations;
 use crate::headline;
 use crate::input::Recording;
 use crate::palette;
@@ -394,6 +395,7 @@ pub(crate) fn notes(story: &Story, recording: &Recording) -> Vec<String> {
             "Which copy ends last was not predicted: it depends on the order in which they happen to end.".to_owned(),
         );
     }
+    notes.extend(explanations(&recording.events));
     notes
 }
 

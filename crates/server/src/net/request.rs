@@ -4,6 +4,7 @@ use backfire_model::RequestId;
 use backfire_wire::{MessageFlags, OpMsg, OpQuery, Sequence, scan};
 use bson::RawDocument;
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::error::{CommandError, Result};
 use crate::sessions::NOBODY;
@@ -18,6 +19,37 @@ pub enum Protocol {
     Query,
 }
 
+/// How many fields of a command are found without an allocation. Drivers send about ten.
+const FIELDS_INLINE: usize = 16;
+
+/// Where a field of the command lies in its document.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    kind: u8,
+    /// Where the element begins: type, name, zero byte, value.
+    start: u32,
+    name_size: u32,
+    value_size: u32,
+}
+
+impl Place {
+    fn of(field: &scan::Field<'_>) -> Self {
+        // A document is smaller than 2 GiB: its length is a signed 32-bit number.
+        let [start, name_size, value_size] = [field.start, field.name.len(), field.value.len()].map(|size| size as u32);
+        Self { kind: field.kind, start, name_size, value_size }
+    }
+
+    fn name(self, document: &[u8]) -> &[u8] {
+        let begin = self.start as usize + 1;
+        &document[begin..begin + self.name_size as usize]
+    }
+
+    fn value(self, document: &[u8]) -> &[u8] {
+        let begin = self.start as usize + 1 + self.name_size as usize + 1;
+        &document[begin..begin + self.value_size as usize]
+    }
+}
+
 /// A command that has been read.
 #[derive(Debug, Clone)]
 pub struct Request {
@@ -26,7 +58,9 @@ pub struct Request {
     /// How it came.
     pub protocol: Protocol,
     /// The command document. Validated.
-    pub body: Bytes,
+    body: Bytes,
+    /// Its fields. A command is asked for some twenty fields, and has few of them.
+    fields: SmallVec<[Place; FIELDS_INLINE]>,
     /// Document sequences that belong to it. Validated.
     pub sequences: Vec<Sequence>,
     /// The client wants no reply.
@@ -44,6 +78,7 @@ impl Request {
         Self {
             id,
             protocol: Protocol::Msg,
+            fields: places(&message.body),
             body: message.body,
             sequences: message.sequences,
             no_reply: message.flags.has(MessageFlags::MORE_TO_COME),
@@ -65,6 +100,7 @@ impl Request {
         Self {
             id,
             protocol: Protocol::Query,
+            fields: places(&body),
             body,
             sequences: Vec::new(),
             no_reply: false,
@@ -76,7 +112,12 @@ impl Request {
 
     /// The same request with another command document, which must be valid BSON.
     pub fn with_body(&self, body: Bytes) -> Self {
-        Self { body, ..self.clone() }
+        Self { fields: places(&body), body, ..self.clone() }
+    }
+
+    /// The bytes of the command document.
+    pub fn body(&self) -> &Bytes {
+        &self.body
     }
 
     /// The command document.
@@ -86,7 +127,8 @@ impl Request {
 
     /// The command's name: the first field of the document, whatever it is.
     pub fn command_name(&self) -> &str {
-        self.document().iter().next().and_then(Result::ok).map_or("", |(name, _)| name.as_str())
+        let name = self.fields.first().map(|first| first.name(&self.body));
+        name.and_then(|name| std::str::from_utf8(name).ok()).unwrap_or("")
     }
 
     /// The database it runs on.
@@ -108,13 +150,20 @@ impl Request {
 
     /// A field of the command.
     pub fn get(&self, name: &str) -> Option<View<'_>> {
-        self.document().get(name).ok().flatten().map(View::from)
+        let place = self.fields.iter().find(|place| place.name(&self.body) == name.as_bytes())?;
+        View::of_field(place.kind, place.value(&self.body))
+            .or_else(|| self.document().get(name).ok().flatten().map(View::from))
     }
 
     /// The documents of an array field, given in the body or as a document sequence.
     pub fn sequence(&self, name: &str) -> Option<&Sequence> {
         self.sequences.iter().find(|sequence| sequence.name == name)
     }
+}
+
+/// Where the fields of a valid document lie.
+fn places(document: &[u8]) -> SmallVec<[Place; FIELDS_INLINE]> {
+    scan::fields(document).map_while(Result::ok).map(|field| Place::of(&field)).collect()
 }
 
 /// Validated bytes as a document.

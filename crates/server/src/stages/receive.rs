@@ -32,7 +32,7 @@ const COMMAND_MAX_BYTES: usize = 16 * 1024 * 1024 + 16 * 1024;
 /// # Errors
 /// 10334.
 pub fn command_size(request: &Request) -> Result<()> {
-    let size = request.body.len();
+    let size = request.body().len();
     if size > COMMAND_MAX_BYTES {
         let first = request.command_name();
         return Err(CommandError::new(

@@ -197,13 +197,8 @@ impl<'a> DocView<'a> {
     pub fn get(self, name: &str) -> Option<View<'a>> {
         match self {
             Self::Raw(raw) => {
-                for element in raw.iter_elements() {
-                    let element = element.ok()?;
-                    if element.key().as_str() == name {
-                        return element.value().ok().map(Into::into);
-                    }
-                }
-                None
+                let field = backfire_wire::scan::field(raw.as_bytes(), name)?;
+                View::of_field(field.kind, field.value).or_else(|| raw.get(name).ok().flatten().map(Into::into))
             }
             Self::Decoded(document) => document.get(name).map(Into::into),
             Self::Positions(values) => values.get(name.parse::<usize>().ok()?).map(Into::into),
@@ -313,6 +308,29 @@ impl<'a> From<&'a RawDocumentBuf> for DocView<'a> {
 impl<'a> From<&'a Document> for DocView<'a> {
     fn from(document: &'a Document) -> Self {
         Self::Decoded(document)
+    }
+}
+
+impl<'a> View<'a> {
+    /// The value of a field of valid BSON, from its type byte and its bytes; `None` for types that commands seldom carry,
+    /// and for arrays: these are read through the document.
+    #[inline]
+    pub fn of_field(type_byte: u8, value: &'a [u8]) -> Option<Self> {
+        use backfire_wire::scan::kind;
+
+        Some(match type_byte {
+            kind::DOUBLE => Self::Double(f64::from_le_bytes(value.try_into().ok()?)),
+            // The length in front, and a zero byte at the end.
+            kind::STRING => Self::String(std::str::from_utf8(value.get(4..value.len().checked_sub(1)?)?).ok()?),
+            kind::DOCUMENT => Self::Document(DocView::Raw(RawDocument::from_bytes(value).ok()?)),
+            kind::OBJECT_ID => Self::ObjectId(ObjectId::from_bytes(value.try_into().ok()?)),
+            kind::BOOL => Self::Bool(*value.first()? != 0),
+            kind::DATE => Self::DateTime(i64::from_le_bytes(value.try_into().ok()?)),
+            kind::NULL => Self::Null,
+            kind::INT => Self::Int32(i32::from_le_bytes(value.try_into().ok()?)),
+            kind::LONG => Self::Int64(i64::from_le_bytes(value.try_into().ok()?)),
+            _ => return None,
+        })
     }
 }
 
@@ -500,7 +518,7 @@ pub fn regex(pattern: &str, options: &str) -> Result<Regex> {
 /// # Errors
 /// `InvalidBSON` when the bytes cannot be decoded.
 pub fn to_document(raw: &RawDocument) -> Result<Document> {
-    Document::try_from(raw).map_err(|e| invalid_bson(&e))
+    backfire_wire::decode(raw.as_bytes()).map_err(|e| invalid_bson(&e))
 }
 
 /// Encodes a document.

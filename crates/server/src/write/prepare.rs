@@ -42,10 +42,10 @@ pub fn batch(request: &Request, command: &str, field: &str) -> Result<Vec<Bytes>
 }
 
 fn array_elements(request: &Request, command: &str, field: &str) -> Result<Vec<Bytes>> {
-    let Some(array) = scan::field(&request.body, field) else { return Ok(Vec::new()) };
+    let Some(array) = scan::field(request.body(), field) else { return Ok(Vec::new()) };
     scan::fields(array.value)
         .map(|element| match element {
-            Ok(element) if element.kind == scan::kind::DOCUMENT => Ok(request.body.slice_ref(element.value)),
+            Ok(element) if element.kind == scan::kind::DOCUMENT => Ok(request.body().slice_ref(element.value)),
             Ok(element) => Err(CommandError::type_mismatch(format!(
                 "BSON field '{command}.{field}.{}' is the wrong type '{}', expected type 'object'",
                 String::from_utf8_lossy(element.name),

@@ -4,5 +4,7 @@
 #![cfg(feature = "kafka")]
 
 mod kill_nine;
+mod ledger;
+mod server_gone;
 mod speed;
 mod stage;

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
+use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -11,6 +13,8 @@ use backfire_consumer::{Polled, ProducerRecord, Publisher, Source, SplitMix64, h
 use backfire_driver::{Client, ClientSettings, TcpConnector};
 use bson::{Bson, Document, doc};
 use tokio::time::{Instant, sleep};
+
+use crate::ledger::Ledger;
 
 /// The same seed twice would be the same sessions twice.
 static NEXT_SEED: AtomicU64 = AtomicU64::new(1);
@@ -31,19 +35,38 @@ impl Drop for Running {
 }
 
 pub struct Stage {
-    brokers: String,
+    pub brokers: String,
     binary: String,
-    topic: String,
+    pub topic: String,
+    /// The collection that is looked at, in the database `test`.
+    pub collection: &'static str,
     publisher: KafkaPublisher,
     /// How many records were written.
     pub sent: u64,
     uri: String,
-    _server: Running,
+    server: Option<Running>,
+    /// How the server is started.
+    serve: Vec<String>,
 }
 
 impl Stage {
     /// `None`: there is no broker, or no binary.
     pub async fn new(name: &str) -> Option<Self> {
+        Self::with_server(name, 0, None).await
+    }
+
+    /// The same with a server that can be killed and comes back at its port, empty; what it acknowledges is in the ledger.
+    pub async fn behind_ledger(name: &str) -> Option<(Self, Arc<Ledger>)> {
+        let unused = TcpListener::bind(("127.0.0.1", 0)).expect("a port");
+        let port = unused.local_addr().expect("its address").port();
+        drop(unused);
+        let ledger = Arc::new(Ledger::default());
+        let proxy = ledger.proxy(port).await;
+        Some((Self::with_server(name, port, Some(proxy)).await?, ledger))
+    }
+
+    /// A server at this port (0: any), which tells clients to connect to that one.
+    async fn with_server(name: &str, port: u16, advertised: Option<u16>) -> Option<Self> {
         let (Ok(brokers), Ok(binary)) = (std::env::var("BACKFIRE_KAFKA_BROKERS"), std::env::var("BACKFIRE_BIN")) else {
             println!("SKIPPED: kafka: no real Kafka broker; clients/kafka/run starts one");
             return None;
@@ -53,16 +76,68 @@ impl Stage {
         for topic in [&topic, &format!("{topic}-dlt")] {
             publisher.create_topic(topic, PARTITIONS).await.expect("the topic is made");
         }
-        let mut server = Command::new(&binary)
-            .args(["serve", "--port", "0"])
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the lab server starts");
+        let mut serve = vec!["serve".to_owned(), "--port".to_owned(), port.to_string()];
+        serve.extend(advertised.map(|port| format!("--advertise=127.0.0.1:{port}")));
+        let mut stage = Self {
+            brokers,
+            binary,
+            topic,
+            collection: "kill",
+            publisher,
+            sent: 0,
+            uri: String::new(),
+            server: None,
+            serve,
+        };
+        stage.start_server();
+        if let Some(port) = advertised {
+            stage.uri = format!("mongodb://127.0.0.1:{port}/?replicaSet=rs0");
+        }
+        Some(stage)
+    }
+
+    fn start_server(&mut self) {
+        let mut server =
+            Command::new(&self.binary).args(&self.serve).stdout(Stdio::piped()).spawn().expect("the lab server starts");
         let mut uri = String::new();
         let out = server.stdout.take().expect("its output");
         BufReader::new(out).read_line(&mut uri).expect("its first line");
-        let uri = uri.trim().to_owned();
-        Some(Self { brokers, binary, topic, publisher, sent: 0, uri, _server: Running(server) })
+        self.server = Some(Running(server));
+        if self.uri.is_empty() {
+            self.uri = uri.trim().to_owned();
+        }
+    }
+
+    pub fn server(&self) -> &Running {
+        self.server.as_ref().expect("it runs")
+    }
+
+    /// `kill -9` of the server; for so long there is none.
+    pub async fn restart_server(&mut self, down: Duration, ledger: &Ledger) {
+        self.server = None;
+        sleep(down).await;
+        ledger.new_life();
+        self.start_server();
+    }
+
+    /// The `_id` that a sink gives a record, by its number; `None`: it is a bad one.
+    pub fn id(&self, number: u64) -> Option<String> {
+        let (partition, offset) = (number % PARTITIONS as u64, number / PARTITIONS as u64);
+        (!number.is_multiple_of(BAD_EVERY)).then(|| format!("{}-{partition}-{offset}", self.topic))
+    }
+
+    /// The numbers of the records before the offsets that a group has committed. Nobody may be in it.
+    pub async fn committed(&self, group: &str) -> Vec<u64> {
+        let mut first = [None; PARTITIONS as usize];
+        for record in self.read(&self.topic, group).await {
+            let first = &mut first[record.partition as usize];
+            *first = Some(first.unwrap_or(record.offset).min(record.offset));
+        }
+        let is_committed = |number: &u64| {
+            let (partition, offset) = (number % PARTITIONS as u64, (number / PARTITIONS as u64) as i64);
+            first[partition as usize].is_none_or(|first| offset < first)
+        };
+        (0..self.sent).filter(is_committed).collect()
     }
 
     /// From now on each write takes this long at least, so that a kill meets it half done.
@@ -119,10 +194,16 @@ impl Stage {
         }
     }
 
+    /// The connection string, with this database.
+    pub fn uri_of(&self, database: &str) -> String {
+        self.uri.replace("/?", &format!("/{database}?"))
+    }
+
     /// How many documents there are.
     pub async fn count(&self) -> u64 {
         let client = self.client();
-        let count = client.database("test").collection("kill").estimated_document_count().await.expect("counted");
+        let count =
+            client.database("test").collection(self.collection).estimated_document_count().await.expect("counted");
         client.close().await;
         count as u64
     }
@@ -166,7 +247,7 @@ impl Stage {
 
     pub async fn documents(&self) -> Vec<Document> {
         let client = self.client();
-        let mut cursor = client.database("test").collection("kill").find(doc! {}).await.expect("found");
+        let mut cursor = client.database("test").collection(self.collection).find(doc! {}).await.expect("found");
         let mut documents = Vec::new();
         while let Some(document) = cursor.next().await.expect("the next") {
             documents.push(document);
@@ -191,7 +272,7 @@ impl Stage {
 
     /// Lets a last sink write the rest, and ends it as an operator does.
     pub async fn finish(&self, sets: &[&str]) {
-        let mut sink = self.sink(sets);
+        let sink = self.sink(sets);
         let good = self.sent - self.sent.div_ceil(BAD_EVERY);
         let began = Instant::now();
         while (self.written().await.len() as u64) < good {
@@ -202,6 +283,11 @@ impl Stage {
             );
             sleep(Duration::from_millis(500)).await;
         }
+        self.end(sink).await;
+    }
+
+    /// Ends a sink that has written all good records, as an operator does.
+    pub async fn end(&self, mut sink: Running) {
         // The dead letters behind the last good record.
         sleep(Duration::from_secs(2)).await;
         let pid = sink.0.id().to_string();
@@ -211,7 +297,7 @@ impl Stage {
     }
 
     /// Reads a topic to its end with a new member of a group.
-    pub async fn read(&self, topic: &str, group: &str) -> Vec<std::sync::Arc<backfire_consumer::Record>> {
+    pub async fn read(&self, topic: &str, group: &str) -> Vec<Arc<backfire_consumer::Record>> {
         let mut source = KafkaConsumer::new(&KafkaSettings::new(&self.brokers, group, [topic])).expect("a consumer");
         let (mut records, mut assigned) = (Vec::new(), false);
         loop {

@@ -169,7 +169,7 @@ final class Chain {
                     combination.properties(server.uri(combination.options()), broker.brokers, topic);
             properties.put("inventory.consumers", "2");
             properties.put("inventory.max-poll-interval-ms", "1500");
-            Check check = Check.of("fixed", combination.listener(), properties);
+            Check check = Check.of(combination.listener(), properties);
             // So that the other consumer hears of it soon, and not with its next heartbeat after 3 s.
             properties.put("spring.kafka.consumer.heartbeat-interval", "200ms");
             server.stallInEngine();
@@ -226,7 +226,7 @@ final class Chain {
             Map<String, String> properties =
                     combination.properties(server.uri(combination.options()), broker.brokers, topic);
             properties.put("inventory.max-block-ms", "200");
-            Check check = Check.of("fixed", combination.listener(), properties);
+            Check check = Check.of(combination.listener(), properties);
             server.fail(50);
             try (Service service = new Service(properties)) {
                 broker.send(topic, "1", "7");

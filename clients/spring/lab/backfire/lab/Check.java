@@ -19,10 +19,10 @@ final class Check {
         this.rules = rules;
     }
 
-    static Check of(String backOff, String listener, Map<String, String> properties) throws Exception {
+    static Check of(String listener, Map<String, String> properties) throws Exception {
         List<String> command = new ArrayList<>(List.of(
                 System.getProperty("backfire.bin"), "check", "--format", "json",
-                System.getProperty("backfire.service") + "/" + backOff));
+                System.getProperty("backfire.service")));
         properties.forEach((name, value) -> {
             command.add("--set");
             command.add(name + "=" + value);

@@ -11,10 +11,11 @@ import java.util.Map;
  * @param profile the server version to behave like
  * @param backOff {@code fixed} or {@code exponential}
  * @param deadline the connection string's option that ends a wait
- * @param write a listener of the service: {@code insert}, {@code upsert}, {@code bulk} or {@code multi}
+ * @param write a listener of the service: {@code insert}, {@code upsert}, {@code bulk}, {@code multi}, {@code several},
+ *     {@code mixed} or {@code batch}
  * @param stall {@code fail point} (before the session), {@code engine} (after it, and nothing ends what is there),
- *     {@code hang} (the same for inserts, with the fail point that a mongod has for that) or {@code interruptible}
- *     (inserts, where a deadline ends them)
+ *     {@code hang} (the same for inserts, with the fail point that a mongod has for that), {@code interruptible}
+ *     (inserts, where a deadline ends them) or {@code fail point, second command} (of a bulk: updates only)
  */
 record Combination(
         String profile,
@@ -32,6 +33,7 @@ record Combination(
     static final String ENGINE = "engine";
     static final String HANG = "hang";
     static final String INTERRUPTIBLE = "interruptible";
+    static final String SECOND = "fail point, second command";
     private static final List<String> WRITES = List.of("insert", "upsert", "bulk", "multi");
     private static final List<String> STALLS = List.of(FAIL_POINT, ENGINE);
 
@@ -64,7 +66,22 @@ record Combination(
     }
 
     boolean hasSession() {
-        return !stall.equals(FAIL_POINT);
+        return !stall.equals(FAIL_POINT) && !stall.equals(SECOND);
+    }
+
+    /** Whether the listener takes what a poll gives, and not one record. */
+    boolean isBatch() {
+        return write.equals("batch");
+    }
+
+    /** How many records there are. */
+    int records() {
+        return isBatch() ? 3 : 1;
+    }
+
+    /** A record's value. */
+    String value() {
+        return isBatch() ? "{\"amount\": 7}" : "7";
     }
 
     /** The back-off as Spring writes it. */
@@ -95,6 +112,9 @@ record Combination(
         properties.put("inventory.back-off", backOff);
         properties.put("inventory.interval-ms", Long.toString(intervalMs));
         properties.put("inventory.retries", Integer.toString(retries));
+        if (isBatch()) {
+            properties.put("spring.kafka.consumer.max-poll-records", "500");
+        }
         return properties;
     }
 }

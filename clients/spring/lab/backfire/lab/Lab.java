@@ -9,9 +9,9 @@ import java.util.List;
  * Runs the service again and again, each time with other properties, against a stalled lab server, and compares what
  * arrived there with what {@code backfire check} says of the service's own files.
  *
- * <p>Arguments: {@code matrix sample|half|all|full} or {@code chain}, and the file that gets the tables. System
- * properties: {@code backfire.bin}, {@code backfire.brokers}, {@code backfire.service} (the folder whose {@code fixed}
- * and {@code exponential} hold the files to check), {@code backfire.jobs}. Exit code: 0 when all is equal, 1 when not, 2
+ * <p>Arguments: {@code matrix sample|half|all|bulks|full} or {@code chain}, and the file that gets the tables. System
+ * properties: {@code backfire.bin}, {@code backfire.brokers}, {@code backfire.service} (the folder of the
+ * files to check), {@code backfire.jobs}. Exit code: 0 when all is equal, 1 when not, 2
  * when it could not run.
  */
 public final class Lab {

@@ -63,18 +63,23 @@ final class LabServer implements AutoCloseable {
 
     /** Writes are held before their session for so long, and then executed. */
     void hold(long holdMs) {
-        failCommand(new Document("blockConnection", true).append("blockTimeMS", holdMs));
+        failCommand(WRITES, new Document("blockConnection", true).append("blockTimeMS", holdMs));
+    }
+
+    /** The same for updates alone. */
+    void holdUpdates(long holdMs) {
+        failCommand(List.of("update"), new Document("blockConnection", true).append("blockTimeMS", holdMs));
     }
 
     /** Writes fail with this code. */
     void fail(int code) {
-        failCommand(new Document("errorCode", code));
+        failCommand(WRITES, new Document("errorCode", code));
     }
 
-    private void failCommand(Document data) {
+    private void failCommand(List<String> commands, Document data) {
         admin(new Document("configureFailPoint", "failCommand")
                 .append("mode", "alwaysOn")
-                .append("data", data.append("failCommands", WRITES)));
+                .append("data", data.append("failCommands", commands)));
     }
 
     /** Ends the stall; gives back how many writes arrived since it began. */
@@ -121,7 +126,8 @@ final class LabServer implements AutoCloseable {
             Document transaction = operation.get("transaction", new Document());
             Object number = transaction.get("parameters", new Document()).get("txnNumber");
             number = number == null ? command.get("txnNumber") : number;
-            Object session = operation.get("lsid", new Document()).get("id");
+            // An operation that has just arrived is not known by its session yet; its command says which it is.
+            Object session = operation.get("lsid", command.get("lsid", new Document())).get("id");
             copies.add(number == null ? operation.get("opid") : List.of(session, number));
         }
         return new Live(sends, copies, inEngine);

@@ -18,6 +18,7 @@ final class Matrix {
             case "sample" -> everyThird(Combination.all("4.4", true));
             case "half" -> Combination.all("4.4", true);
             case "all" -> Combination.all("4.4", false);
+            case "bulks" -> bulks();
             case "full" -> {
                 List<Combination> all = new ArrayList<>();
                 for (String profile : List.of("4.4", "7.0", "8.0")) {
@@ -48,6 +49,26 @@ final class Matrix {
         lines.add(summary);
         Lab.say("Spring Boot %s: %s", SpringBootVersion.getVersion(), summary);
         return same == runs.size();
+    }
+
+    /** Bulks of several commands, which stand still at the first or the second, and batches. */
+    private static List<Combination> bulks() {
+        List<Combination> bulks = new ArrayList<>();
+        for (boolean retryWrites : List.of(true, false)) {
+            for (String write : List.of("several", "mixed")) {
+                for (String stall : List.of(Combination.ENGINE, Combination.SECOND)) {
+                    bulks.add(bulk(retryWrites, write, stall));
+                }
+            }
+            bulks.add(bulk(retryWrites, "batch", Combination.FAIL_POINT));
+            bulks.add(bulk(retryWrites, "batch", Combination.ENGINE));
+        }
+        return bulks;
+    }
+
+    private static Combination bulk(boolean retryWrites, String write, String stall) {
+        String deadline = "socketTimeoutMS=" + Combination.TIMEOUT_MS;
+        return new Combination("4.4", retryWrites, "fixed", 3, 0, deadline, write, stall);
     }
 
     /** Three has no divisor in common with the numbers of writes and stalls, so each of them is there. */

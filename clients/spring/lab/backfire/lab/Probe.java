@@ -4,10 +4,12 @@ import java.util.ArrayList;
 import java.util.List;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
+import org.springframework.kafka.listener.BatchInterceptor;
 import org.springframework.kafka.listener.RecordInterceptor;
 
-/** Sees each delivery of a record to the listener: one execution. */
-public final class Probe implements RecordInterceptor<Object, Object> {
+/** Sees each delivery of a record, or a batch, to the listener: one execution. */
+public final class Probe implements RecordInterceptor<Object, Object>, BatchInterceptor<Object, Object> {
     /**
      * One execution: its thread, when it began and ended, and the class of the exception that it ended with.
      *
@@ -26,19 +28,55 @@ public final class Probe implements RecordInterceptor<Object, Object> {
     @Override
     public synchronized ConsumerRecord<Object, Object> intercept(
             ConsumerRecord<Object, Object> delivered, Consumer<Object, Object> consumer) {
-        executions.add(new Execution(Thread.currentThread().getName(), System.nanoTime(), 0, ""));
+        begin();
         return delivered;
+    }
+
+    @Override
+    public synchronized ConsumerRecords<Object, Object> intercept(
+            ConsumerRecords<Object, Object> delivered, Consumer<Object, Object> consumer) {
+        begin();
+        return delivered;
+    }
+
+    @Override
+    public void setupThreadState(Consumer<?, ?> consumer) {
+        // Both interceptors have one of these; nothing is to be done.
+    }
+
+    @Override
+    public void clearThreadState(Consumer<?, ?> consumer) {
+        // As above.
+    }
+
+    private void begin() {
+        executions.add(new Execution(Thread.currentThread().getName(), System.nanoTime(), 0, ""));
     }
 
     @Override
     public synchronized void failure(
             ConsumerRecord<Object, Object> delivered, Exception exception, Consumer<Object, Object> consumer) {
+        failed(exception);
+    }
+
+    @Override
+    public synchronized void failure(
+            ConsumerRecords<Object, Object> delivered, Exception exception, Consumer<Object, Object> consumer) {
+        failed(exception);
+    }
+
+    private void failed(Exception exception) {
         Throwable cause = exception.getCause() == null ? exception : exception.getCause();
         end(cause.getClass().getSimpleName());
     }
 
     @Override
     public synchronized void success(ConsumerRecord<Object, Object> delivered, Consumer<Object, Object> consumer) {
+        end("");
+    }
+
+    @Override
+    public synchronized void success(ConsumerRecords<Object, Object> delivered, Consumer<Object, Object> consumer) {
         end("");
     }
 

@@ -8,11 +8,12 @@ import java.util.concurrent.atomic.AtomicInteger;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
- * One combination, measured: one record goes to the service while the server stands still, until it is a dead letter.
+ * One combination, measured: its records go to the service while the server stands still, until they are dead letters.
  *
  * @param executions as the listener's container saw them
  * @param seen what was seen at the server
- * @param sends the server's own count of the write commands that arrived
+ * @param sends the server's own count of the write commands that arrived and that the stall is about
+ * @param earlier commands of bulks that were executed before the one that stands still: each made a document
  * @param waiting what had not begun at the end: resends that wait for their session, or what the fail point holds
  * @param inEngine what had begun at the end
  * @param documents after the stall, when nothing runs any more
@@ -25,6 +26,7 @@ record Run(
         List<Probe.Execution> executions,
         Watch.Seen seen,
         long sends,
+        long earlier,
         long waiting,
         long inEngine,
         long documents,
@@ -46,7 +48,7 @@ record Run(
         try (LabServer server = new LabServer(combination.profile())) {
             Map<String, String> properties =
                     combination.properties(server.uri(combination.options()), broker.brokers, topic);
-            Check check = Check.of(combination.backOff(), combination.listener(), properties);
+            Check check = Check.of(combination.listener(), properties);
             long expectedMs = check.number("dead_letter_ms").to()
                     + check.number("executions").to() * OVERHEAD_MS;
             if (combination.write().equals("multi")) {
@@ -56,17 +58,19 @@ record Run(
             Watch.Seen seen;
             LabServer.Live live;
             long sends;
+            long earlier;
+            if (combination.isBatch()) {
+                // All of them are there when the service polls first.
+                begin(combination, server, broker, topic, expectedMs);
+            }
             try (Service service = new Service(properties); Watch watch = new Watch(server)) {
-                switch (combination.stall()) {
-                    case Combination.ENGINE -> server.stallInEngine();
-                    case Combination.HANG -> server.hang();
-                    case Combination.INTERRUPTIBLE -> server.hangInterruptibly();
-                    default -> server.hold(expectedMs + 2_000);
+                if (!combination.isBatch()) {
+                    begin(combination, server, broker, topic, expectedMs);
                 }
-                broker.send(topic, "1", "7");
-                broker.read(deadLetterTopic, 1, Duration.ofMillis(expectedMs + 20_000));
+                broker.read(deadLetterTopic, combination.records(), Duration.ofMillis(expectedMs + 20_000));
                 live = watch.look();
                 seen = watch.seen();
+                earlier = combination.stall().equals(Combination.SECOND) ? server.documents() : 0;
                 sends = server.release();
                 executions = service.probe.executions();
             }
@@ -75,8 +79,23 @@ record Run(
             // The offset of a dead letter is committed as the service stops, if not before.
             long committed = broker.committed(topic, topic).orElse(-1L);
             var deadLetters = broker.readAll(deadLetterTopic);
-            return new Run(combination, check, topic, executions, seen, sends, waiting, live.inEngine(),
+            return new Run(combination, check, topic, executions, seen, sends, earlier, waiting, live.inEngine(),
                     server.documents(), deadLetters, committed);
+        }
+    }
+
+    /** The server stands still, and the records come. */
+    private static void begin(
+            Combination combination, LabServer server, Broker broker, String topic, long expectedMs) throws Exception {
+        switch (combination.stall()) {
+            case Combination.ENGINE -> server.stallInEngine();
+            case Combination.HANG -> server.hang();
+            case Combination.INTERRUPTIBLE -> server.hangInterruptibly();
+            case Combination.SECOND -> server.holdUpdates(expectedMs + 2_000);
+            default -> server.hold(expectedMs + 2_000);
+        }
+        for (int number = 1; number <= combination.records(); number++) {
+            broker.send(topic, Integer.toString(number), combination.value());
         }
     }
 
@@ -98,12 +117,13 @@ record Run(
 
     /** What {@code backfire check} predicts, and what was counted. */
     List<Count> counts() {
+        long records = combination.records();
         return List.of(
                 new Count("executions", check.number("executions"), executions.size()),
-                new Count("sends", check.number("sends"), sends),
-                new Count("copies", check.number("copies"), seen.copies()),
+                new Count("sends", check.number("sends"), sends + earlier),
+                new Count("copies", check.number("copies"), seen.copies() + earlier),
                 new Count("at once", check.number("overlapping_copies_max"), seen.atOnce()),
-                new Count("dead letters", new Predicted(1, 1), deadLetters.size()));
+                new Count("dead letters", new Predicted(records, records), deadLetters.size()));
     }
 
     /** The server's own count agrees with the operations that were seen. */

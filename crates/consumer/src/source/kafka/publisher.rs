@@ -61,6 +61,19 @@ impl KafkaPublisher {
         made.into_iter().try_for_each(|one| one.map(drop).map_err(refused))
     }
 
+    /// Deletes topics, with all that is in them.
+    ///
+    /// # Errors
+    /// The broker refuses one.
+    pub async fn delete_topics(&self, topics: &[String]) -> Result<(), PublishError> {
+        let admin: AdminClient<DefaultClientContext> = self.admin.create()?;
+        let names: Vec<&str> = topics.iter().map(String::as_str).collect();
+        let options = AdminOptions::new().operation_timeout(Some(ANSWER_TIMEOUT));
+        let deleted = admin.delete_topics(&names, &options).await?;
+        let refused = |(name, code)| PublishError { message: format!("topic {name:?} was not deleted: {code}") };
+        deleted.into_iter().try_for_each(|one| one.map(drop).map_err(refused))
+    }
+
     /// Waits until a broker answers, for this long at most.
     ///
     /// # Errors
