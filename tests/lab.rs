@@ -30,6 +30,16 @@ pub fn numbered(session: u8, txn_number: i64) -> Document {
     bson::doc! { "lsid": { "id": id }, "txnNumber": txn_number }
 }
 
+/// The same as fields of a command of a multi-document transaction: its first one, or a later one.
+pub fn in_transaction(session: u8, txn_number: i64, starts: bool) -> Document {
+    let mut fields = numbered(session, txn_number);
+    if starts {
+        fields.insert("startTransaction", true);
+    }
+    fields.insert("autocommit", false);
+    fields
+}
+
 /// A command with more fields.
 pub fn with(mut command: Document, fields: Document) -> Document {
     command.extend(fields);

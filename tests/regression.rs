@@ -1,12 +1,19 @@
 //! Public reports as tests: each names where it came from. The letter and number are those of the collection the cases
 //! were taken from; what is asserted is the right behaviour, not the reported one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use backfire_driver::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
 use backfire_driver::events::{CommandEvent, Event};
-use backfire_model::event::{ServerEvent, What};
+use backfire_driver::{
+    Client, ClientSession, ClientSettings, Collection, DriverError, DriverProfile, SessionOptions, TransactionOptions,
+    WithTransaction,
+};
+use backfire_model::connection_string::ConnectionString;
+use backfire_model::event::{ServerEvent, What, WriteId};
 use backfire_model::predict::Stall;
 use backfire_model::run::Run;
 use backfire_model::scenario::{Scenario, Window};
@@ -17,13 +24,14 @@ use backfire_server::failpoints::Mode;
 use backfire_server::failpoints::table::FAIL_COMMAND;
 
 use backfire_server::profile::{PROFILES, V4_4, V7_0, V8_0};
-use backfire_tests::lab::{numbered, with};
+use backfire_tests::lab::{in_transaction, numbered, with};
 use backfire_tests::{Lab, Wire};
 use backfire_wire::{FrameDecoder, OpCode};
 use bson::{Bson, Document, doc};
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use parking_lot::Mutex;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 fn insert(id: impl Into<Bson>) -> Document {
     doc! { "insert": "c", "documents": [{ "_id": id.into() }] }
@@ -36,6 +44,10 @@ fn code(reply: &Document) -> Option<i32> {
 /// `n`, or -1 without one.
 fn n(reply: &Document) -> i32 {
     reply.get_i32("n").unwrap_or(-1)
+}
+
+fn labels(reply: &Document) -> Vec<&str> {
+    reply.get_array("errorLabels").into_iter().flatten().filter_map(Bson::as_str).collect()
 }
 
 fn text(reply: &Document) -> &str {
@@ -126,6 +138,115 @@ async fn r4_what_the_history_had_to_forget_is_refused_not_repeated() {
     let [evicted, missed, expired] =
         [&counters.history_evicted, &counters.history_missed, &counters.expired].map(|counter| counter.load(Relaxed));
     assert!(evicted > 0 && missed == 1 && expired > 0, "{counters:?}");
+}
+
+/// What an application does when nobody knows whether its transaction was committed.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Unknown {
+    /// It says commit again.
+    CommitAgain,
+    /// It runs the body again.
+    BodyAgain,
+}
+
+/// The commands of the increments of R5, as the client sent them.
+#[derive(Debug, Default)]
+struct Increments {
+    /// The transactions that each increment was tried in.
+    tried: BTreeMap<String, BTreeSet<WriteId>>,
+    /// The write concerns of the commits of each transaction, in order.
+    commits: BTreeMap<WriteId, Vec<Document>>,
+}
+
+impl Increments {
+    fn note(&mut self, event: &Event) {
+        let Event::Command(CommandEvent::Started(command)) = event else { return };
+        let (write, body) = (WriteId { lsid: command.lsid, txn_number: command.txn_number }, command.command.body());
+        if let Ok(name) = body.get_str("comment") {
+            self.tried.entry(name.to_owned()).or_default().insert(write);
+        }
+        if command.command_name == "commitTransaction" {
+            let concern = body.get_document("writeConcern").cloned().unwrap_or_default();
+            self.commits.entry(write).or_default().push(concern);
+        }
+    }
+}
+
+/// Adds one to the counter, in a transaction.
+async fn increment(collection: Collection, session: &ClientSession, name: &str, unknown: Unknown) {
+    let is_unknown = |error: &DriverError| error.has_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
+    let is_transient = |error: &DriverError| error.has_label(TRANSIENT_TRANSACTION_ERROR);
+    loop {
+        session.start_transaction(TransactionOptions::default()).expect("nothing is open");
+        let update = collection.update_one(doc! { "_id": 0 }, doc! { "$inc": { "n": 1 } }).session(session);
+        if let Err(error) = update.option("comment", name).expect("an option").await {
+            assert!(is_transient(&error), "{error:?}");
+            session.abort_transaction().await.expect("something is open");
+            sleep(Duration::from_millis(3)).await;
+            continue;
+        }
+        let mut committed = session.commit_transaction().await;
+        while unknown == Unknown::CommitAgain && committed.as_ref().is_err_and(is_unknown) {
+            committed = session.commit_transaction().await;
+        }
+        match committed {
+            Ok(()) => return,
+            Err(error) => assert!(is_unknown(&error) || is_transient(&error), "{error:?}"),
+        }
+    }
+}
+
+/// R5, https://github.com/ExtendDB/extenddb/issues/342: commits are applied and their answers lost. Who says commit again adds
+/// each increment once; who runs the body again adds some of them twice, and which ones can be told from what the server saw.
+#[tokio::test(start_paused = true)]
+async fn r5_a_commit_whose_answer_is_lost() {
+    const WORKERS: i32 = 5;
+    const EACH: i32 = 10;
+    for unknown in [Unknown::CommitAgain, Unknown::BodyAgain] {
+        let lab = Lab::of(&V7_0);
+        lab.ok("test", doc! { "insert": "c", "documents": [{ "_id": 0, "n": 0 }] }).await;
+        let lost = doc! { "commands": ["commitTransaction"] };
+        lab.fail_point("loseReply", doc! { "activationProbability": 0.5 }, lost).await;
+        let sent = Arc::new(Mutex::new(Increments::default()));
+        let noted = Arc::clone(&sent);
+        let client = lab.client("retryWrites=true", move |event: &Event| noted.lock().note(event));
+        let workers = (0..WORKERS).map(|worker| {
+            let (client, collection) = (client.clone(), client.database("test").collection("c"));
+            async move {
+                let session = client.start_session(SessionOptions::default()).expect("a session");
+                for at in 0..EACH {
+                    increment(collection.clone(), &session, &format!("{worker}-{at}"), unknown).await;
+                }
+            }
+        });
+        join_all(workers).await;
+        lab.fail_point("loseReply", "off", doc! {}).await;
+
+        let committed: Vec<WriteId> = lab
+            .events()
+            .into_iter()
+            .filter_map(|event| match event.what {
+                What::Server(ServerEvent::Committed { write, .. }) => Some(write),
+                _ => None,
+            })
+            .collect();
+        let sent = sent.lock();
+        let times = |name: &str| committed.iter().filter(|write| sent.tried[name].contains(write)).count() as i32;
+        let added_twice: Vec<&String> = sent.tried.keys().filter(|name| times(name) > 1).collect();
+        let total: i32 = sent.tried.keys().map(|name| times(name)).sum();
+        assert_eq!(lab.count(doc! { "n": total }).await, 1, "the server's events say how much was added");
+        match unknown {
+            Unknown::CommitAgain => assert_eq!((total, added_twice.len()), (WORKERS * EACH, 0)),
+            Unknown::BodyAgain => assert!(total > WORKERS * EACH && !added_twice.is_empty(), "{total} {added_twice:?}"),
+        }
+        // A commit that is sent again asks for a majority, so that it is not answered by a commit that is rolled back later.
+        let again = doc! { "w": "majority", "wtimeout": 10_000 };
+        let retried: Vec<_> = sent.commits.values().filter(|sends| sends.len() > 1).collect();
+        assert!(!retried.is_empty());
+        for sends in retried {
+            assert!(sends[0].is_empty() && sends[1..].iter().all(|concern| *concern == again), "{sends:?}");
+        }
+    }
 }
 
 /// R8, https://github.com/mongodb/laravel-mongodb/issues/2181: an error that speaks of a transaction to somebody who never
@@ -225,6 +346,44 @@ async fn r16_an_old_number_has_one_code_in_every_version() {
             profile.name
         );
     }
+}
+
+/// R17, https://github.com/spring-projects/spring-data-mongodb/issues/4804: a statement of a transaction that was never begun,
+/// after an older one was committed. The text has both numbers, and the label says that all of it may be tried again.
+#[tokio::test(start_paused = true)]
+async fn r17_a_statement_of_a_transaction_that_was_not_begun() {
+    for profile in PROFILES {
+        let lab = Lab::of(profile);
+        lab.ok("test", with(insert(1), in_transaction(1, 4, true))).await;
+        lab.ok("admin", with(doc! { "commitTransaction": 1 }, in_transaction(1, 4, false))).await;
+        let reply = lab.run("test", with(insert(2), in_transaction(1, 5, false))).await;
+        assert_eq!((code(&reply), reply.get_str("codeName").ok()), (Some(251), Some("NoSuchTransaction")), "{reply}");
+        let expected = "Given transaction number 5 does not match any in-progress transactions. The active transaction \
+                        number is 4";
+        assert_eq!(text(&reply), expected);
+        assert_eq!(labels(&reply), ["TransientTransactionError"]);
+        assert_eq!(lab.count(doc! {}).await, 1);
+    }
+}
+
+/// R18, https://github.com/Automattic/mongoose/issues/7502: two statements of one transaction side by side on two sockets. The
+/// one that begins it is overtaken, and the other finds no transaction.
+#[tokio::test(start_paused = true)]
+async fn r18_the_statement_that_begins_a_transaction_is_overtaken() {
+    let lab = Lab::new();
+    lab.ok("test", insert(0)).await;
+    // The barrier: the first statement stands still before it gets its session.
+    let held = doc! { "failCommands": ["insert"], "blockConnection": true, "blockTimeMS": 1000 };
+    lab.fail_point("failCommand", doc! { "times": 1 }, held).await;
+    let mut begins = start(&lab, "test", with(insert(1), in_transaction(1, 1, true))).await;
+    let overtakes = lab.run("test", with(insert(2), in_transaction(1, 1, false))).await;
+    assert_eq!(code(&overtakes), Some(251), "{overtakes}");
+    assert!(text(&overtakes).ends_with("The active transaction number is -1"), "{overtakes}");
+    assert_eq!(labels(&overtakes), ["TransientTransactionError"]);
+    let reply = begins.reply().await.expect("a reply");
+    assert_eq!(n(&reply), 1, "{reply}");
+    lab.ok("admin", with(doc! { "commitTransaction": 1 }, in_transaction(1, 1, false))).await;
+    assert_eq!((lab.count(doc! { "_id": 1 }).await, lab.count(doc! { "_id": 2 }).await), (1, 0));
 }
 
 /// R20, https://github.com/mongodb/specifications/pull/545: whether `failCommand` lets the command run.
@@ -446,6 +605,61 @@ async fn r39_a_timeout_counts_the_way_to_the_server() {
     }
 }
 
+/// R44, https://github.com/sboesebeck/morphium/pull/184: two transactions on one hot document. The later one is told so at once,
+/// with the label that lets it try all of it again, and it is aborted: none of its writes is left.
+#[tokio::test(start_paused = true)]
+async fn r44_a_write_conflict_aborts_the_transaction() {
+    let lab = Lab::new();
+    lab.ok("test", insert("hot")).await;
+    let change = || doc! { "update": "c", "updates": [{ "q": { "_id": "hot" }, "u": { "$inc": { "n": 1 } } }] };
+    lab.ok("test", with(change(), in_transaction(1, 1, true))).await;
+    lab.ok("test", with(insert("cold"), in_transaction(2, 1, true))).await;
+    let reply = lab.run("test", with(change(), in_transaction(2, 1, false))).await;
+    assert_eq!((code(&reply), labels(&reply)), (Some(112), vec!["TransientTransactionError"]), "{reply}");
+    let commit = |session| with(doc! { "commitTransaction": 1 }, in_transaction(session, 1, false));
+    let reply = lab.run("admin", commit(2)).await;
+    assert_eq!((code(&reply), text(&reply)), (Some(251), "Transaction 1 has been aborted."));
+    lab.ok("admin", commit(1)).await;
+    assert_eq!((lab.count(doc! { "n": 1 }).await, lab.count(doc! { "_id": "cold" }).await), (1, 0));
+}
+
+/// The same report: what `with_transaction` makes of a document that somebody else keeps. Without a back-off it runs its body as
+/// often as fits into 120 seconds; the newer rules wait longer and longer, and load the server less.
+#[tokio::test(start_paused = true)]
+async fn r44_with_transaction_on_a_document_that_is_never_free() {
+    const ONE_WAY: Duration = Duration::from_millis(50);
+    let mut attempts = Vec::new();
+    for profile in [DriverProfile::JAVA_5_4, DriverProfile::SPECIFICATION] {
+        let lab = Lab::of(&V7_0);
+        lab.ok("admin", doc! { "setParameter": 1, "transactionLifetimeLimitSeconds": 100_000 }).await;
+        lab.ok("test", insert("hot")).await;
+        let change = doc! { "$inc": { "n": 1 } };
+        let holds = doc! { "update": "c", "updates": [{ "q": { "_id": "hot" }, "u": change.clone() }] };
+        lab.ok("test", with(holds, in_transaction(1, 1, true))).await;
+        let uri = ConnectionString::parse("mongodb://127.0.0.1:27017/?replicaSet=rs0").expect("a connection string");
+        let mut settings = ClientSettings::from_connection_string(&uri).expect("settings");
+        settings.profile = profile;
+        let client = Client::connect(settings, lab.connector(ONE_WAY), |_: &Event| {}, 1).expect("a client");
+        client.database("test").run_command(doc! { "ping": 1 }).await.expect("connects");
+        let collection = client.database("test").collection("c");
+        let session = client.start_session(SessionOptions::default()).expect("a session");
+        let (began, mut runs) = (Instant::now(), 0_u32);
+        let body = || {
+            runs += 1;
+            let update = collection.update_one(doc! { "_id": "hot" }, change.clone()).session(&session);
+            async move { update.await.map(drop) }
+        };
+        let error = session.with_transaction(WithTransaction::default(), body).await.expect_err("it is never free");
+        assert_eq!((error.code(), error.has_label(TRANSIENT_TRANSACTION_ERROR)), (Some(112), true), "{error:?}");
+        let took = began.elapsed();
+        assert!(took > Duration::from_secs(119) && took <= Duration::from_millis(120_200), "{took:?}");
+        attempts.push(runs);
+    }
+    // An attempt is two round trips: the update that is refused, and the abort.
+    assert_eq!(attempts[0], 600);
+    assert!((200..400).contains(&attempts[1]), "{attempts:?}");
+}
+
 /// R59, https://github.com/FerretDB/FerretDB/issues/4475 and others: partial inserts stay, endSessions and killOp exist.
 #[tokio::test(start_paused = true)]
 async fn r59_a_failed_document_takes_nothing_back() {
@@ -462,6 +676,36 @@ async fn r59_a_failed_document_takes_nothing_back() {
 }
 
 /// An `OP_QUERY` frame on a namespace.
+/// R60, https://github.com/documentdb/documentdb/issues/379: the end of a transaction that is not there. Whatever fields are
+/// missing, the answer is an error, and never `ok: 1`.
+#[tokio::test(start_paused = true)]
+async fn r60_there_is_no_commit_without_a_transaction() {
+    for profile in PROFILES {
+        let lab = Lab::of(profile);
+        lab.ok("test", with(insert(1), numbered(3, 1))).await;
+        let without_number =
+            doc! { "lsid": numbered(1, 1).get_document("lsid").expect("a session"), "autocommit": false };
+        for command in ["commitTransaction", "abortTransaction"] {
+            for (fields, expected) in [
+                (doc! {}, 125),
+                (doc! { "autocommit": false }, 72),
+                (without_number.clone(), 72),
+                (doc! { "txnNumber": 1_i64, "autocommit": false }, 72),
+                (numbered(1, 1), 50768),
+                (with(numbered(1, 1), doc! { "autocommit": true }), 72),
+                (with(numbered(1, 1), doc! { "autocommit": false, "startTransaction": false }), 72),
+                (in_transaction(1, 1, true), 263),
+                (in_transaction(1, 1, false), 251),
+                // The number is that of a retryable write.
+                (in_transaction(3, 1, false), 251),
+            ] {
+                let reply = lab.run("admin", with(doc! { command: 1 }, fields.clone())).await;
+                assert_eq!((reply.get_f64("ok").ok(), code(&reply)), (Some(0.0), Some(expected)), "{fields}: {reply}");
+            }
+        }
+    }
+}
+
 fn op_query(namespace: &str, query: &Document) -> Vec<u8> {
     let query = query.to_vec().expect("encodes");
     let mut frame = Vec::new();

@@ -146,6 +146,22 @@ def smoke(client):
         check("a session's operation time", session.operation_time is not None, True)
     check("session ended", session.has_ended, True)
 
+    with client.start_session() as session:
+        with session.start_transaction():
+            parts.insert_one({"_id": 20, "sku": "t", "n": 0}, session=session)
+            check("unseen before the commit", parts.find_one({"_id": 20}), None)
+            check("its own write", parts.find_one({"_id": 20}, session=session)["sku"], "t")
+        check("committed", parts.find_one({"_id": 20})["sku"], "t")
+        session.start_transaction()
+        parts.delete_one({"_id": 20}, session=session)
+        session.abort_transaction()
+        check("aborted", parts.count_documents({"_id": 20}), 1)
+        lost = {"mode": {"times": 1}, "data": {"commands": ["commitTransaction"], "appName": "smoke"}}
+        client.admin.command({"configureFailPoint": "loseReply"} | lost)
+        session.with_transaction(lambda session: parts.update_one({"_id": 20}, {"$inc": {"n": 1}}, session=session))
+        check("a commit whose answer is lost", parts.find_one({"_id": 20})["n"], 1)
+    parts.delete_one({"_id": 20})
+
     check("delete one", parts.delete_one({"_id": 9}).deleted_count, 1)
     check("delete many", parts.delete_many({"kind": "nut"}).deleted_count, 2)
     check("what is left", ids(parts.find().sort("_id")), [1, 2, 8])

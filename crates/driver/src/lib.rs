@@ -77,7 +77,7 @@ pub use database::Database;
 pub use error::{DriverError, ErrorKind, Result};
 pub use events::{Event, Listener};
 pub use operation::{Action, IndexModel, Namespaced, ReturnDocument};
-pub use session::{ClientSession, SessionOptions};
+pub use session::{ClientSession, SessionOptions, TransactionOptions, TransactionState, WithTransaction};
 pub use settings::{ClientSettings, DriverProfile, ReadConcern, ReadMode, ReadPreference, ServerAddress, WriteConcern};
 pub use tls::TlsSettings;
 pub use topology::{ServerDescription, TopologyDescription, TopologyType};

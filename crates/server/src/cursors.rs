@@ -90,6 +90,8 @@ pub struct Cursor {
     pub lsid: Option<SessionId>,
     /// Whose it is: the digest of the user who opened it.
     pub owner: [u8; 32],
+    /// The transaction it was opened in.
+    pub transaction: Option<i64>,
     /// The command that opened it.
     pub originating_command: Bytes,
     /// The documents left.
@@ -117,6 +119,7 @@ enum Slot {
         ns: String,
         lsid: Option<SessionId>,
         owner: [u8; 32],
+        transaction: Option<i64>,
         killed: bool,
     },
 }
@@ -140,6 +143,20 @@ pub enum Killed {
 
 fn not_found(id: i64) -> CommandError {
     CommandError::new(43, format!("cursor id {id} not found"))
+}
+
+fn of_another_transaction(id: i64, opened: Option<i64>, used: Option<i64>) -> CommandError {
+    let (code, text) = match (opened, used) {
+        (None, used) => {
+            let used = used.unwrap_or_default();
+            (50739, format!("which was not created in a transaction, in transaction {used}"))
+        }
+        (Some(opened), None) => (50740, format!("which was created in transaction {opened}, without a txnNumber")),
+        (Some(opened), Some(used)) => {
+            (50741, format!("which was created in transaction {opened}, in transaction {used}"))
+        }
+    };
+    CommandError::new(code, format!("Cannot run getMore on cursor {id}, {text}"))
 }
 
 impl Cursors {
@@ -166,8 +183,9 @@ impl Cursors {
     /// Takes a cursor for a getMore. Nobody else can have it until [`Cursors::check_in`].
     ///
     /// # Errors
-    /// 43 when there is none, 143 when it is in use, 13 when it belongs to another namespace or to somebody else.
-    pub fn check_out(&self, id: i64, ns: &str, owner: [u8; 32]) -> Result<Box<Cursor>> {
+    /// 43 when there is none, 143 when it is in use, 13 when it belongs to another namespace or to somebody else, 50739 to
+    /// 50741 when it belongs to another transaction.
+    pub fn check_out(&self, id: i64, ns: &str, owner: [u8; 32], transaction: Option<i64>) -> Result<Box<Cursor>> {
         let mut slots = self.slots.lock();
         match slots.get(&id) {
             None | Some(Slot::InUse { killed: true, .. }) => Err(not_found(id)),
@@ -182,9 +200,17 @@ impl Cursors {
             Some(Slot::Idle { cursor, .. }) if cursor.owner != owner => {
                 Err(CommandError::new(13, format!("cursor id {id} was not created by the authenticated user")))
             }
+            Some(Slot::Idle { cursor, .. }) if cursor.transaction != transaction => {
+                Err(of_another_transaction(id, cursor.transaction, transaction))
+            }
             Some(Slot::Idle { cursor, .. }) => {
-                let in_use =
-                    Slot::InUse { ns: cursor.ns.clone(), lsid: cursor.lsid, owner: cursor.owner, killed: false };
+                let in_use = Slot::InUse {
+                    ns: cursor.ns.clone(),
+                    lsid: cursor.lsid,
+                    owner: cursor.owner,
+                    transaction: cursor.transaction,
+                    killed: false,
+                };
                 match slots.insert(id, in_use) {
                     Some(Slot::Idle { cursor, .. }) => Ok(cursor),
                     _ => Err(not_found(id)),
@@ -227,29 +253,34 @@ impl Cursors {
         }
     }
 
-    fn kill_where(&self, chosen: impl Fn(&str, Option<&SessionId>) -> bool) {
+    fn kill_where(&self, chosen: impl Fn(&str, Option<&SessionId>, Option<i64>) -> bool) {
         self.slots.lock().retain(|_, slot| match slot {
-            Slot::Idle { cursor, .. } => !chosen(&cursor.ns, cursor.lsid.as_ref()),
-            Slot::InUse { ns, lsid, killed, .. } => {
-                *killed |= chosen(ns, lsid.as_ref());
+            Slot::Idle { cursor, .. } => !chosen(&cursor.ns, cursor.lsid.as_ref(), cursor.transaction),
+            Slot::InUse { ns, lsid, transaction, killed, .. } => {
+                *killed |= chosen(ns, lsid.as_ref(), *transaction);
                 true
             }
         });
     }
 
+    /// Kills the cursors that were opened in a transaction.
+    pub fn kill_of_transaction(&self, session: &SessionId, number: i64) {
+        self.kill_where(|_, lsid, transaction| lsid == Some(session) && transaction == Some(number));
+    }
+
     /// Kills the cursors of these sessions.
     pub fn kill_of_sessions(&self, sessions: &HashSet<SessionId>) {
-        self.kill_where(|_, lsid| lsid.is_some_and(|lsid| sessions.contains(lsid)));
+        self.kill_where(|_, lsid, _| lsid.is_some_and(|lsid| sessions.contains(lsid)));
     }
 
     /// Kills the cursors of the sessions that `chosen` picks.
     pub fn kill_of_sessions_where(&self, chosen: impl Fn(&SessionId) -> bool) {
-        self.kill_where(|_, lsid| lsid.is_some_and(&chosen));
+        self.kill_where(|_, lsid, _| lsid.is_some_and(&chosen));
     }
 
     /// Kills the cursors on a namespace that is dropped.
     pub fn kill_of_namespace(&self, namespace: &str) {
-        self.kill_where(|ns, _| ns == namespace);
+        self.kill_where(|ns, _, _| ns == namespace);
     }
 
     /// Drops cursors that nobody has used for `idle`.
@@ -315,6 +346,7 @@ mod tests {
             ns: ns.into(),
             lsid,
             owner: NOBODY,
+            transaction: None,
             originating_command: Bytes::new(),
             source: from_list(Vec::new()),
             pushed_back: None,
@@ -326,12 +358,13 @@ mod tests {
     async fn a_cursor_has_one_user_and_ends_when_killed_or_idle() {
         let (cursors, rng) = cursors();
         let id = cursors.add(cursor("a.b", None), &rng).unwrap();
-        assert_eq!(cursors.check_out(id, "a.c", NOBODY).unwrap_err().code, 13);
-        let taken = cursors.check_out(id, "a.b", NOBODY).unwrap();
-        assert_eq!(cursors.check_out(id, "a.b", NOBODY).unwrap_err().code, 143);
+        assert_eq!(cursors.check_out(id, "a.c", NOBODY, None).unwrap_err().code, 13);
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, Some(1)).unwrap_err().code, 50739);
+        let taken = cursors.check_out(id, "a.b", NOBODY, None).unwrap();
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, None).unwrap_err().code, 143);
         assert_eq!(cursors.kill(id), Killed::Yes);
         cursors.check_in(id, Some(taken));
-        assert_eq!(cursors.check_out(id, "a.b", NOBODY).unwrap_err().code, 43);
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, None).unwrap_err().code, 43);
         assert_eq!(cursors.kill(id), Killed::NotFound);
 
         cursors.add(cursor("a.b", None), &rng).unwrap();

@@ -59,6 +59,8 @@ pub struct Facts {
     pub label_override: Option<Vec<String>>,
     /// What the wait for the write concern, or a fail point in its place, reports.
     pub write_concern_error: Option<bson::Document>,
+    /// Whether the command ends a multi-document transaction.
+    pub ends_transaction: bool,
     /// The place of the newest write when the command began to run.
     pub op_time_before: Option<bson::Timestamp>,
 }
@@ -114,6 +116,7 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     let database = request.database()?;
     let spec = lookup::command(op, request)?;
     receive::observe_arrival(op, spec, request);
+    facts.ends_transaction = spec.ends_transaction;
     lookup::admin_only(spec, database)?;
     authorization::logged_in(op, spec)?;
     let invocation = (spec.parse)(request, &op.shared)?;
@@ -122,21 +125,26 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     fail_point::before_command(op, spec, &*invocation, facts).await?;
 
     checks::database_name(database)?;
-    checks::session_options(spec, &facts.session)?;
+    checks::session_options(spec, &facts.session, database)?;
     checks::generic_fields(request)?;
     authorization::allowed(op, spec, request)?;
     checks::primary(op, spec, request)?;
 
     deadline::arm(op, request)?;
-    read_concern::choose(op, spec, request)?;
+    let read_concern = read_concern::choose(op, spec, &facts.session, request)?;
     op.check_interrupt()?;
     op.view().started = Some(Instant::now());
-    let concern = write_concern::parse(spec, &*invocation, request)?;
+    let concern = write_concern::parse(spec, &*invocation, &facts.session, request)?;
 
-    let mut session = session_checkout::check_out(op, spec, &facts.session).await?;
+    let mut session = session_checkout::check_out(op, spec, &facts.session, read_concern).await?;
     facts.op_time_before = Some(op.shared.topology.last_op_time());
     op.observe(|op, write| backfire_model::event::ServerEvent::Executing { op, write });
-    let result = execute(invocation, spec, op, request, session.as_mut(), &concern).await;
+    // Within a transaction no statement is a retryable write.
+    let for_command = session.as_mut().filter(|session| !session.is_in_transaction() || spec.ends_transaction);
+    let result = execute(invocation, spec, op, request, for_command, &concern).await;
+    if let (Some(session), Ok(Reply { ok: true, .. })) = (&mut session, &result) {
+        session.keep_transaction();
+    }
     drop(session);
 
     // The session is free again before the write concern is waited for: a resend may be answered meanwhile.
@@ -146,7 +154,9 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     };
     facts.write_concern_error = write_concern::wait(op, spec, &concern, facts, result.is_ok()).await?;
     fail_point::after_command(op, spec, database).await?;
-    Ok((result?, spec))
+    let reply = result?;
+    fail_point::lose_reply(op, spec);
+    Ok((reply, spec))
 }
 
 async fn execute(

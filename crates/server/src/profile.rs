@@ -68,6 +68,8 @@ pub struct Profile {
     pub capped_is_fixed: bool,
     /// Writes that name no write concern wait for a majority (5.0).
     pub majority_is_default: bool,
+    /// Texts about transactions name a number as `{ txnNumber: 5 }` (5.0).
+    pub transaction_texts_have_documents: bool,
     /// Stages, operators and accumulators of pipelines that came later.
     pub missing_in_pipelines: &'static [&'static str],
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
@@ -103,6 +105,7 @@ pub static V4_4: Profile = Profile {
     validation_details: false,
     capped_is_fixed: true,
     majority_is_default: false,
+    transaction_texts_have_documents: false,
     missing_in_pipelines: &[
         // 4.4.2
         "$rand",
@@ -168,6 +171,7 @@ pub static V7_0: Profile = Profile {
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,
+    transaction_texts_have_documents: true,
     missing_in_pipelines: &[],
     execution_queues: false,
 };
@@ -201,6 +205,7 @@ pub static V8_0: Profile = Profile {
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,
+    transaction_texts_have_documents: true,
     missing_in_pipelines: &[],
     execution_queues: true,
 };

@@ -339,7 +339,17 @@ impl Server {
     }
 }
 
-/// Elections, expiry of sessions, cursors and TTL documents.
+/// Aborts transactions that have been open for too long; a command of one is ended with 290.
+fn abort_expired_transactions(shared: &Shared) {
+    let lifetime = crate::sessions::transaction::lifetime(&shared.params);
+    for (_, holder) in shared.sessions.abort_open(|_, age| age >= lifetime) {
+        if let Some(op) = holder.and_then(|holder| shared.ops.find(holder)) {
+            op.kill(290);
+        }
+    }
+}
+
+/// Elections, expiry of sessions, transactions, cursors and TTL documents.
 async fn housekeeping(shared: Arc<Shared>) {
     const TICK: Duration = Duration::from_millis(500);
     let ttl_every = Duration::from_secs(shared.params.get(Param::TtlMonitorSleepSecs) as u64);
@@ -353,6 +363,7 @@ async fn housekeeping(shared: Arc<Shared>) {
         }
         let idle = Duration::from_millis(shared.params.get(Param::CursorTimeoutMillis) as u64);
         shared.cursors.expire(idle);
+        abort_expired_transactions(&shared);
         if now >= next_ttl {
             next_ttl = now + ttl_every;
             crate::ttl::pass(&shared).await;

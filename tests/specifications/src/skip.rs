@@ -14,8 +14,6 @@ pub enum Reason {
     Version,
     /// It needs a standalone server, a sharded cluster or a load balancer.
     Topology,
-    /// It begins a transaction.
-    Transactions,
     /// It watches a change stream.
     ChangeStreams,
     /// It stores files.
@@ -38,10 +36,9 @@ const CONTRADICTIONS: [&str; 3] = [
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::Version,
         Self::Topology,
-        Self::Transactions,
         Self::ChangeStreams,
         Self::GridFs,
         Self::Encryption,
@@ -54,7 +51,6 @@ impl Reason {
         match self {
             Self::Version => "server version that no profile has",
             Self::Topology => "topology other than one replica set",
-            Self::Transactions => "multi-document transactions",
             Self::ChangeStreams => "change streams",
             Self::GridFs => "GridFS",
             Self::Encryption => "client-side encryption",
@@ -89,7 +85,8 @@ pub fn by_specification(test: &Test) -> Option<Reason> {
 
 /// Which part of MongoDB a test needs that is not there, if it needs one. Its requirements are not looked at.
 pub fn missing_part(file: &TestFile, test: &Test) -> Option<Reason> {
-    let operations = || test.operations.iter().flat_map(|one| std::iter::once(one).chain(one.inner.as_deref()));
+    let operations =
+        || test.operations.iter().flat_map(|one| std::iter::once(one).chain(one.inner.as_deref()).chain(&one.body));
     let created = operations().filter(|operation| operation.name == "createEntities");
     let created = created.flat_map(|operation| operation.arguments.get_array("entities").into_iter().flatten());
     let entities: Vec<_> = file.entities.iter().chain(created.filter_map(Bson::as_document)).collect();
@@ -113,20 +110,8 @@ fn part_of_operation(operation: &Operation, entities: &[&Document]) -> Option<Re
     }
     match operation.name.as_str() {
         "createChangeStream" => Some(Reason::ChangeStreams),
-        "startTransaction" => {
-            // A snapshot session refuses to begin one, and that can be tested.
-            let options =
-                entity("session", &operation.object).and_then(|fields| fields.get_document("sessionOptions").ok());
-            let is_snapshot = options.is_some_and(|options| options.get_bool("snapshot").unwrap_or(false));
-            (!is_snapshot).then_some(Reason::Transactions)
-        }
-        "withTransaction"
-        | "commitTransaction"
-        | "abortTransaction"
-        | "assertSessionTransactionState"
-        | "assertSessionPinned"
-        | "assertSessionUnpinned"
-        | "targetedFailPoint" => Some(Reason::Transactions),
+        // A session is pinned to one of several mongos.
+        "assertSessionPinned" | "assertSessionUnpinned" | "targetedFailPoint" => Some(Reason::Topology),
         _ => None,
     }
 }

@@ -2,6 +2,8 @@
 
 /// `MaxTimeMSExpired`: the server's clock ran out. In no retry list (facts/client.md A1.6).
 pub const MAX_TIME_MS_EXPIRED: i32 = 50;
+/// `UnknownReplWriteConcern` and `UnsatisfiableWriteConcern`: asking again does not help.
+pub const UNMEETABLE_WRITE_CONCERN: [i32; 2] = [79, 100];
 /// `CursorNotFound`.
 pub const CURSOR_NOT_FOUND: i32 = 43;
 /// `NamespaceNotFound`.

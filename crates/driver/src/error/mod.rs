@@ -21,6 +21,11 @@ pub const SYSTEM_OVERLOADED_ERROR: &str = "SystemOverloadedError";
 /// `RetryableError`: anything may be sent once more.
 pub const RETRYABLE_ERROR: &str = "RetryableError";
 
+/// `TransientTransactionError`: the whole transaction may be tried again.
+pub const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
+/// `UnknownTransactionCommitResult`: nobody knows whether the transaction was committed; the commit may be said again.
+pub const UNKNOWN_TRANSACTION_COMMIT_RESULT: &str = "UnknownTransactionCommitResult";
+
 /// Result with the driver's error.
 pub type Result<T, E = DriverError> = std::result::Result<T, E>;
 
@@ -234,6 +239,11 @@ impl DriverError {
         }
         self.0.cause = self.0.cause.map(DriverError::redacted);
         self
+    }
+
+    /// The error that an application raises itself out of the body of [`crate::ClientSession::with_transaction`].
+    pub fn by_application(what: impl Into<String>) -> Self {
+        Self::client(what)
     }
 
     /// What happened.

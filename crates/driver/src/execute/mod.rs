@@ -12,11 +12,11 @@ use futures_util::future::BoxFuture;
 use tokio::time::{Instant, sleep};
 
 use crate::client::ClientInner;
-use crate::error::{DriverError, ErrorKind, Result};
+use crate::error::{DriverError, ErrorKind, Result, TRANSIENT_TRANSACTION_ERROR};
 use crate::pool::PooledConnection;
 use crate::retry::{Decision, Operation, RetryRules, RetryState, Stage};
 use crate::session::ClientSession;
-use crate::settings::{ServerAddress, WriteConcern};
+use crate::settings::{ReadPreference, ServerAddress, WriteConcern};
 use crate::timeout::{MaxTime, OperationClock};
 use crate::topology::{Criteria, Selected};
 pub(crate) use plan::{Plan, Reply, without_numbers};
@@ -47,7 +47,26 @@ impl Call {
             return Err(DriverError::invalid_argument("the session belongs to another client"));
         }
         let session = session.unwrap_or_else(|| ClientSession::implicit(&scope.client));
-        Ok(Self { session: Some(session), ..Self::bare(scope, max_time) })
+        session.begin_operation();
+        let mut call = Self::bare(scope, max_time);
+        if let Some((timeout, deadline)) = session.transaction_limit() {
+            call.clock = OperationClock::within(timeout, deadline, max_time);
+        }
+        call.session = Some(session);
+        Ok(call)
+    }
+
+    /// For the end of a session's transaction.
+    pub(crate) fn of_transaction(scope: &Scope, session: &ClientSession, clock: OperationClock) -> Result<Self> {
+        if scope.client.is_closed() {
+            return Err(DriverError::closed("the client is closed"));
+        }
+        Ok(Self { session: Some(session.clone()), clock, ..Self::bare(scope, MaxTime::Omitted) })
+    }
+
+    /// Whether its commands are part of a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.session.as_ref().is_some_and(ClientSession::is_in_transaction)
     }
 
     /// For `endSessions`, which belongs to no session, and runs while the client closes.
@@ -72,7 +91,8 @@ impl Call {
 
     /// The retry rules of an operation here.
     pub(crate) fn rules(&self, operation: Operation) -> RetryRules {
-        RetryRules::new(operation, &self.client.settings, self.clock.timeout().is_some())
+        let in_transaction = self.is_in_transaction();
+        RetryRules::new(operation, &self.client.settings, in_transaction, self.clock.timeout().is_some())
     }
 
     /// Refuses what Java refuses: a write nobody answers, in a session that the application holds.
@@ -118,7 +138,11 @@ pub(crate) struct Attempt<'a> {
 impl Attempt<'_> {
     /// Whether a write with this write concern may carry a transaction number here (facts/client.md A6).
     pub(crate) fn may_number(&self, write_concern: &WriteConcern) -> bool {
-        self.call.client.settings.retry_writes && write_concern.is_acknowledged() && self.takes_numbers()
+        let in_transaction = self.call.is_in_transaction();
+        !in_transaction
+            && self.call.client.settings.retry_writes
+            && write_concern.is_acknowledged()
+            && self.takes_numbers()
     }
 
     fn takes_numbers(&self) -> bool {
@@ -152,6 +176,12 @@ pub(crate) async fn run<S: Steps>(
 ) -> Result<S::Output> {
     let mut state = RetryState::new(rules);
     let mut timeless = 0;
+    let primary = Criteria::Read(ReadPreference::default());
+    let criteria = match (rules.in_transaction, criteria) {
+        // Whatever preference a read inherited: a transaction is on the primary.
+        (true, Criteria::Read(_) | Criteria::ReadOrPrimaryBelow(..)) => &primary,
+        _ => criteria,
+    };
     loop {
         let started = Instant::now();
         let (stage, error) = match call.acquire(criteria).await {
@@ -160,7 +190,8 @@ pub(crate) async fn run<S: Steps>(
                 let wire_version = connection.hello().max_wire_version;
                 let attempt = Attempt { call, selected: &selected, connection: &mut connection, state: &mut state };
                 let takes_numbers = attempt.takes_numbers();
-                attempt.state.connected(wire_version, takes_numbers).map_err(|error| steps.give_up(error))?;
+                let connected = attempt.state.connected(wire_version, takes_numbers);
+                connected.map_err(|error| labelled(rules, steps.give_up(error)))?;
                 match steps.attempt(attempt).await {
                     Ok(output) => return Ok(output),
                     Err(error) => (Stage::OnConnection, error),
@@ -178,7 +209,18 @@ pub(crate) async fn run<S: Steps>(
                 }
             }
             Decision::Retry(wait) => sleep(wait).await,
-            Decision::GiveUp(error) => return Err(steps.give_up(error)),
+            Decision::GiveUp(error) => return Err(labelled(rules, steps.give_up(error))),
         }
     }
+}
+
+/// Adds what the driver knows of an error in a transaction: if a command of it met no server, all of it may be tried again.
+fn labelled(rules: RetryRules, mut error: DriverError) -> DriverError {
+    let met_no_server =
+        |error: &DriverError| error.is_network() || matches!(error.kind(), ErrorKind::ServerSelectionTimeout(_));
+    let is_command = rules.in_transaction && rules.operation != Operation::EndTransaction;
+    if is_command && (met_no_server(&error) || matches!(error.kind(), ErrorKind::PoolCleared(_))) {
+        error.add_label(TRANSIENT_TRANSACTION_ERROR);
+    }
+    error
 }

@@ -9,6 +9,7 @@ use crate::connection::{HelloReply, ServerType};
 use crate::error::reply::write_concern_failure;
 use crate::error::{DriverError, Result, codes};
 use crate::retry::{Identity, Operation};
+use crate::session::of_retried_commit;
 use crate::settings::{ReadConcern, ReadPreference, ServerAddress, WriteConcern};
 use crate::topology::Criteria;
 
@@ -33,6 +34,8 @@ pub(crate) struct Plan {
     build: Box<Build>,
     read_concern: Option<ReadConcern>,
     write_concern: WriteConcern,
+    /// For a commit: whether it was sent before.
+    commit_was_sent: Option<bool>,
 }
 
 impl Plan {
@@ -51,7 +54,14 @@ impl Plan {
             build: Box::new(build),
             read_concern: None,
             write_concern: WriteConcern::default(),
+            commit_was_sent: None,
         }
+    }
+
+    /// The command is a commit; `before`: it was sent before.
+    pub(crate) fn as_commit(mut self, before: bool) -> Self {
+        self.commit_was_sent = Some(before);
+        self
     }
 
     /// The command takes a read concern, and what the session adds to it.
@@ -105,8 +115,9 @@ impl SingleCommand {
                 body.insert("readConcern", document);
             }
         }
-        if !self.plan.write_concern.is_server_default() {
-            body.insert("writeConcern", self.plan.write_concern.to_document());
+        let write_concern = self.write_concern(attempt);
+        if !write_concern.is_server_default() {
+            body.insert("writeConcern", write_concern.to_document());
         }
         if self.plan.operation == Operation::FindAndModify {
             self.write = Some(body.clone());
@@ -114,8 +125,22 @@ impl SingleCommand {
         Ok(body)
     }
 
+    fn write_concern(&self, attempt: &Attempt<'_>) -> WriteConcern {
+        let concern = &self.plan.write_concern;
+        match self.plan.commit_was_sent {
+            Some(before) if before || attempt.state.sends() > 0 => {
+                of_retried_commit(concern, attempt.call.clock.timeout().is_some())
+            }
+            _ => concern.clone(),
+        }
+    }
+
     /// The identity of a numbered write, if this one is to be numbered.
     fn identity(&self, attempt: &mut Attempt<'_>) -> Result<Option<Identity>> {
+        if let (Operation::EndTransaction, Some(session)) = (self.plan.operation, attempt.call.session.clone()) {
+            // The number is that of the transaction, and so is the session.
+            return attempt.state.identity(|| session.transaction_identity()).map(Some);
+        }
         if self.plan.operation != Operation::FindAndModify || !attempt.may_number(&self.plan.write_concern) {
             return Ok(None);
         }

@@ -73,6 +73,9 @@ impl Attempt<'_> {
         if let Some((_, txn_number)) = options.identity {
             body.insert("txnNumber", txn_number.0);
         }
+        if let Some(session) = &self.call.session {
+            session.dress(&mut body);
+        }
         if let Some(max_time_ms) = self.call.clock.max_time_ms()? {
             body.insert("maxTimeMS", max_time_ms);
         }
@@ -163,12 +166,19 @@ impl Attempt<'_> {
             sensitive,
             started: Instant::now(),
         };
+        if let Some(session) = &self.call.session {
+            session.command_sent();
+        }
         self.tell_started(&sending, body, command, options);
         let session = self.call.session.clone().filter(|_| options.expect_reply);
         let mut dirty = DirtyUnlessDone(session);
         let result = self.exchange(message, request_id, !sensitive, options.expect_reply).await;
         dirty.0 = None;
         self.finish(&sending, result)
+    }
+
+    fn transaction_number(&self) -> Option<backfire_model::TxnNumber> {
+        self.call.session.as_ref().and_then(ClientSession::transaction_number)
     }
 
     fn tell(&self, event: CommandEvent) {
@@ -194,7 +204,7 @@ impl Attempt<'_> {
             command_name: sending.command_name.clone(),
             command: shown,
             lsid,
-            txn_number: options.identity.map(|(_, txn_number)| txn_number),
+            txn_number: options.identity.map(|(_, number)| number).or_else(|| self.transaction_number()),
             attempt,
         }));
     }

@@ -25,7 +25,7 @@ use bson::Bson;
 use futures_util::future::BoxFuture;
 
 use crate::cursor::CursorRules;
-use crate::error::Result;
+use crate::error::{DriverError, Result};
 use crate::execute::{Call, Scope};
 use crate::session::ClientSession;
 use crate::settings::{ReadPreference, WriteConcern};
@@ -85,17 +85,28 @@ impl Request {
 
     /// Starts the operation's clock. Options that replace a default of the scope are applied first.
     pub(crate) fn start(&mut self) -> Result<Call> {
+        self.check_timeout()?;
         self.apply_options()?;
         Call::new(&self.scope, self.session.clone(), MaxTime::Operation(self.max_time()))
     }
 
     /// Starts an operation that makes a cursor; `max_time` is what its command carries if nothing else is to be sent.
     pub(crate) fn start_cursor(&mut self, max_time: Option<Duration>) -> Result<(Call, CursorRules)> {
+        self.check_timeout()?;
         self.apply_options()?;
         let timeout = self.scope.timeout;
         let rules = CursorRules::new(&self.options, timeout)?;
         let call = Call::new(&self.scope, self.session.clone(), rules.first_max_time(timeout, max_time))?;
         Ok((call, rules))
+    }
+
+    /// Refuses a `timeoutMS` of its own within `with_transaction`, which has one for all of it.
+    fn check_timeout(&self) -> Result<()> {
+        let limited = self.session.as_ref().is_some_and(|session| session.transaction_limit().is_some());
+        if limited && self.options.get("timeoutMS").is_some() {
+            return Err(DriverError::invalid_argument("timeoutMS cannot be overridden within with_transaction"));
+        }
+        Ok(())
     }
 
     /// The option `maxTimeMS`.

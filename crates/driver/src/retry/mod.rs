@@ -6,6 +6,7 @@
 //! nobody's business here.
 
 mod backoff;
+pub mod convenient;
 #[cfg(test)]
 mod tests;
 
@@ -39,11 +40,13 @@ pub enum Operation {
     PlainWrite,
     /// `runCommand`, of which nobody knows what it does.
     RunCommand,
+    /// `commitTransaction` or `abortTransaction`: retried once, whatever `retryWrites` says.
+    EndTransaction,
 }
 
 impl Operation {
     fn is_numbered_write(self) -> bool {
-        matches!(self, Self::BulkWrite | Self::FindAndModify)
+        matches!(self, Self::BulkWrite | Self::FindAndModify | Self::EndTransaction)
     }
 }
 
@@ -56,6 +59,8 @@ pub struct RetryRules {
     pub retry_reads: bool,
     /// `retryWrites`.
     pub retry_writes: bool,
+    /// Whether the command is part of a transaction: then only its end is retried.
+    pub in_transaction: bool,
     /// Whether `timeoutMS` is set: then attempts are not counted (facts/client.md A2).
     pub has_timeout: bool,
     /// `maxAdaptiveRetries`.
@@ -65,9 +70,15 @@ pub struct RetryRules {
 }
 
 impl RetryRules {
-    pub(crate) fn new(operation: Operation, settings: &ClientSettings, has_timeout: bool) -> Self {
+    pub(crate) fn new(
+        operation: Operation,
+        settings: &ClientSettings,
+        in_transaction: bool,
+        has_timeout: bool,
+    ) -> Self {
         Self {
             operation,
+            in_transaction,
             retry_reads: settings.retry_reads,
             retry_writes: settings.retry_writes,
             has_timeout,
@@ -78,10 +89,13 @@ impl RetryRules {
 
     /// How often a command is retried before any overload error; `None` for as long as there is time.
     fn retries(&self) -> Option<u32> {
+        if self.in_transaction && self.operation != Operation::EndTransaction {
+            return Some(0);
+        }
         let counted = match self.operation {
             Operation::Read => u32::from(self.retry_reads),
             Operation::BulkWrite => u32::from(self.retry_writes),
-            Operation::FindAndModify => 1,
+            Operation::FindAndModify | Operation::EndTransaction => 1,
             Operation::PlainRead | Operation::PlainWrite | Operation::RunCommand => 0,
         };
         let unlimited = self.has_timeout && (counted > 0 || self.operation == Operation::BulkWrite);
@@ -93,7 +107,9 @@ impl RetryRules {
         self.profile.client_backpressure
             && match self.operation {
                 Operation::Read | Operation::PlainRead => self.retry_reads,
-                Operation::BulkWrite | Operation::FindAndModify | Operation::PlainWrite => self.retry_writes,
+                Operation::BulkWrite | Operation::FindAndModify | Operation::PlainWrite | Operation::EndTransaction => {
+                    self.retry_writes
+                }
                 Operation::RunCommand => self.retry_reads && self.retry_writes,
             }
     }
@@ -170,6 +186,11 @@ impl RetryState {
     /// The command is about to be sent; says which send of it this is, from 1.
     pub fn sending(&mut self) -> u32 {
         self.sends += 1;
+        self.sends
+    }
+
+    /// How many sends there were.
+    pub fn sends(&self) -> u32 {
         self.sends
     }
 

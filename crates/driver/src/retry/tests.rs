@@ -75,7 +75,7 @@ struct Setup {
 fn setup(operation: Operation) -> Setup {
     let settings = ClientSettings::new([ServerAddress::new("a", 1)]);
     let numbered = operation.is_numbered_write();
-    Setup { rules: RetryRules::new(operation, &settings, false), numbered, wire_version: 9 }
+    Setup { rules: RetryRules::new(operation, &settings, false, false), numbered, wire_version: 9 }
 }
 
 fn write() -> Setup {

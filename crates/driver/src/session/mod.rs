@@ -1,20 +1,32 @@
 //! Sessions: implicit ones, one per operation, and explicit ones that the application holds.
 
 mod server_session;
+mod transaction;
+mod with_transaction;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bson::{Bson, Document, Timestamp};
+use bson::{Bson, Document, Timestamp, doc};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use backfire_model::{Lsid, TxnNumber};
 
 use crate::client::ClientInner;
-use crate::error::{DriverError, Result};
+use crate::error::{DriverError, ErrorKind, RETRYABLE_WRITE_ERROR, Result, UNKNOWN_TRANSACTION_COMMIT_RESULT, codes};
+use crate::execute::{Call, Plan, Scope};
 use crate::random::lsid_document;
+use crate::retry::Operation;
+use crate::settings::ClientSettings;
+use crate::timeout::{MaxTime, OperationClock};
+use crate::topology::Criteria;
 pub(crate) use server_session::{ServerSession, ServerSessionPool};
+pub(crate) use transaction::of_retried_commit;
+use transaction::{End, EndPlan, Transaction};
+pub use transaction::{TransactionOptions, TransactionState};
+pub use with_transaction::WithTransaction;
 
 /// What an explicit session is started with.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -27,6 +39,8 @@ pub struct SessionOptions {
     pub snapshot_time: Option<Timestamp>,
     /// `defaultTimeoutMS`: `timeoutMS` for what the session itself does.
     pub default_timeout: Option<Duration>,
+    /// `defaultTransactionOptions`: for transactions that say nothing else.
+    pub default_transaction: TransactionOptions,
 }
 
 /// A session. Cheap to clone; all clones are the same session.
@@ -50,6 +64,7 @@ struct State {
     cluster_time: Option<Document>,
     operation_time: Option<Timestamp>,
     snapshot_time: Option<Timestamp>,
+    transaction: Transaction,
     ended: bool,
 }
 
@@ -123,18 +138,101 @@ impl ClientSession {
         state.operation_time = state.operation_time.max(Some(operation_time));
     }
 
-    /// Multi-document transactions are not part of this driver.
+    /// Starts a transaction: the next command in this session begins it. Nothing is sent.
     ///
     /// # Errors
-    /// Always; a snapshot session says so in the words of the specification.
-    pub fn start_transaction(&self) -> Result<()> {
+    /// When there is one already; in a snapshot session; when the options do not suit a transaction.
+    pub fn start_transaction(&self, options: TransactionOptions) -> Result<()> {
         if self.0.options.snapshot {
             return Err(DriverError::invalid_argument("Transactions are not supported in snapshot sessions"));
         }
-        Err(DriverError::client("this driver has no multi-document transactions"))
+        let defaults = &self.0.options.default_transaction;
+        self.0.state.lock().transaction.start(options, defaults, &self.0.client.settings)?;
+        let number = self.next_txn_number()?;
+        self.0.state.lock().transaction.set_number(number);
+        Ok(())
     }
 
-    /// Ends the session: its id goes back to the pool, unless it is dirty. Later operations in it are errors.
+    /// Commits the transaction. May be called again when the result is unknown: the server answers the same. Retried once
+    /// where a retry may help, then with a majority as write concern.
+    ///
+    /// # Errors
+    /// When there is no transaction to commit; what the server says. With the label `UnknownTransactionCommitResult` it may
+    /// be committed.
+    pub async fn commit_transaction(&self) -> Result<()> {
+        self.commit_within(None).await
+    }
+
+    /// The same with a `timeoutMS` of its own.
+    ///
+    /// # Errors
+    /// As [`ClientSession::commit_transaction`].
+    pub async fn commit_within(&self, timeout: Option<Duration>) -> Result<()> {
+        let result = self.end_transaction(End::Commit, timeout).await;
+        result.map_err(|mut error| {
+            if is_unknown_commit(&error) {
+                error.add_label(UNKNOWN_TRANSACTION_COMMIT_RESULT);
+            }
+            error
+        })
+    }
+
+    /// Aborts the transaction. What the server says to that is not asked: it aborts by itself in the end.
+    ///
+    /// # Errors
+    /// When there is no transaction to abort.
+    pub async fn abort_transaction(&self) -> Result<()> {
+        self.abort_within(None).await
+    }
+
+    /// The same with a `timeoutMS` of its own.
+    ///
+    /// # Errors
+    /// As [`ClientSession::abort_transaction`].
+    pub async fn abort_within(&self, timeout: Option<Duration>) -> Result<()> {
+        let plan = self.0.state.lock().transaction.end(End::Abort)?;
+        if let Some(plan) = plan {
+            let _ = self.send_end(End::Abort, plan, timeout).await;
+        }
+        Ok(())
+    }
+
+    /// The state of the session's transaction.
+    pub fn transaction_state(&self) -> TransactionState {
+        self.0.state.lock().transaction.state()
+    }
+
+    async fn end_transaction(&self, end: End, timeout: Option<Duration>) -> Result<()> {
+        let plan = self.0.state.lock().transaction.end(end)?;
+        match plan {
+            Some(plan) => self.send_end(end, plan, timeout).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn send_end(&self, end: End, plan: EndPlan, timeout: Option<Duration>) -> Result<()> {
+        let mut scope = Scope::of_client(self.0.client.clone());
+        let limit = self.transaction_limit();
+        let of_session = timeout.or(limit.map(|(timeout, _)| timeout)).or(self.0.options.default_timeout);
+        scope.timeout = of_session.or(scope.timeout);
+        scope.write_concern = plan.write_concern;
+        let max_time = MaxTime::Operation(plan.max_commit_time);
+        let clock = match limit {
+            // An abort gets its time anew: it is what is done when the time has run out.
+            Some((timeout, deadline)) if end == End::Commit => OperationClock::within(timeout, deadline, max_time),
+            _ => OperationClock::start(scope.timeout, max_time),
+        };
+        let mut call = Call::of_transaction(&scope, self, clock)?;
+        let name = end.command();
+        let build = move |_| Ok(doc! {name: 1});
+        let command = Plan::new(Operation::EndTransaction, "admin", Criteria::Writable, build);
+        let command = command.with_write_concern(scope.effective_write_concern());
+        let command = if end == End::Commit { command.as_commit(plan.again) } else { command };
+        command.run(&mut call).await.map(drop)
+    }
+
+    /// Ends the session: an open transaction is forgotten, and the server aborts it in its time; the id goes back to the pool,
+    /// unless it is dirty. Later operations in it are errors.
     pub fn end(&self) {
         let mut state = self.0.state.lock();
         state.ended = true;
@@ -149,6 +247,74 @@ impl ClientSession {
 
     pub(crate) fn is_snapshot(&self) -> bool {
         self.0.options.snapshot
+    }
+
+    /// An operation in this session begins.
+    pub(crate) fn begin_operation(&self) {
+        self.0.state.lock().transaction.forget_ended();
+    }
+
+    /// Whether commands of this session are part of a transaction.
+    pub(crate) fn is_in_transaction(&self) -> bool {
+        self.transaction_state().is_open()
+    }
+
+    /// Within `with_transaction` and with `timeoutMS`: that, and when it runs out.
+    pub(crate) fn transaction_limit(&self) -> Option<(Duration, Option<Instant>)> {
+        self.0.state.lock().transaction.limit
+    }
+
+    pub(crate) fn set_transaction_limit(&self, limit: Option<(Duration, Option<Instant>)>) {
+        self.0.state.lock().transaction.limit = limit;
+    }
+
+    /// The number of the transaction that is open.
+    pub(crate) fn transaction_number(&self) -> Option<TxnNumber> {
+        let state = self.0.state.lock();
+        state.transaction.number().filter(|_| state.transaction.state().is_open())
+    }
+
+    /// The identity that the end of the transaction is sent with.
+    pub(crate) fn transaction_identity(&self) -> Result<(Lsid, TxnNumber)> {
+        let number = self.0.state.lock().transaction.number();
+        let number = number.ok_or_else(|| DriverError::client("No transaction started"))?;
+        Ok((self.use_lsid()?, number))
+    }
+
+    /// Changes a command as the transaction needs it.
+    pub(crate) fn dress(&self, body: &mut Document) {
+        let is_end = body.keys().next().is_some_and(|name| name == "commitTransaction" || name == "abortTransaction");
+        if is_end {
+            if body.contains_key("txnNumber") {
+                body.insert("autocommit", false);
+            }
+            return;
+        }
+        let state = self.0.state.lock();
+        if !state.transaction.state().is_open() {
+            return;
+        }
+        let causal = self.0.options.causal_consistency.unwrap_or(true);
+        let time = state.operation_time.filter(|_| causal);
+        state.transaction.dress(body, |read_concern| {
+            if let Some(time) = time {
+                read_concern.insert("afterClusterTime", time);
+            }
+        });
+    }
+
+    /// A command of this session is being sent.
+    pub(crate) fn command_sent(&self) {
+        self.0.state.lock().transaction.sent();
+    }
+
+    /// A number in [0, 1), for back-offs.
+    pub(crate) fn jitter(&self) -> f64 {
+        self.0.client.random.jitter()
+    }
+
+    pub(crate) fn settings(&self) -> &ClientSettings {
+        &self.0.client.settings
     }
 
     pub(crate) fn belongs_to(&self, client: &Arc<ClientInner>) -> bool {
@@ -212,6 +378,18 @@ impl ClientSession {
             read_concern.insert("afterClusterTime", time);
         }
     }
+}
+
+/// Whether, after this error, nobody knows whether the transaction was committed.
+fn is_unknown_commit(error: &DriverError) -> bool {
+    let code = error.code();
+    error.is_network()
+        || error.is_operation_timeout()
+        || error.has_label(RETRYABLE_WRITE_ERROR)
+        || matches!(error.kind(), ErrorKind::ServerSelectionTimeout(_) | ErrorKind::PoolCleared(_))
+        || code == Some(codes::MAX_TIME_MS_EXPIRED)
+        || (matches!(error.kind(), ErrorKind::WriteConcern(_))
+            && !code.is_some_and(|code| codes::UNMEETABLE_WRITE_CONCERN.contains(&code)))
 }
 
 impl fmt::Debug for ClientSession {

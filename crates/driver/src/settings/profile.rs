@@ -24,6 +24,9 @@ pub struct DriverProfile {
     /// The handshake of the connection that measures round trips counts as a sample. Where it does not, the minimum
     /// stays 0 until the first measurement after `heartbeatFrequencyMS`.
     pub handshake_is_rtt_sample: bool,
+    /// `with_transaction` waits between two runs of its body. Where it does not, a hot document is run into as often as fits
+    /// into 120 seconds.
+    pub transaction_back_off: bool,
     /// Codes that are retryable by themselves: for reads always, for writes when the server is too old to send labels
     /// (facts/client.md A1.3).
     pub retryable_codes: &'static [i32],
@@ -44,6 +47,7 @@ impl DriverProfile {
         retries_first_handshake_error: false,
         reselection_timeout_wins: false,
         handshake_is_rtt_sample: true,
+        transaction_back_off: false,
         retryable_codes: CODES_5_4,
     };
 
@@ -63,6 +67,7 @@ impl DriverProfile {
         replace_is_own_command: false,
         reselection_timeout_wins: true,
         handshake_is_rtt_sample: false,
+        transaction_back_off: true,
         ..Self::JAVA_5_14
     };
 

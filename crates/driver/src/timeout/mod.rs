@@ -49,6 +49,11 @@ impl OperationClock {
         clock
     }
 
+    /// The same, within a deadline that is set already: for an operation in `with_transaction`.
+    pub(crate) fn within(timeout: Duration, deadline: Option<Instant>, max_time: MaxTime) -> Self {
+        Self { deadline, ..Self::start(Some(timeout), max_time) }
+    }
+
     /// Gives the whole `timeoutMS` again: for the next call on a cursor.
     pub(crate) fn restart(&mut self) {
         let timeout = self.timeout.and_then(limit);

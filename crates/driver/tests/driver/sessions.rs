@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bson::{Document, Timestamp, doc};
 
-use backfire_driver::{ClientSettings, ReadConcern, SessionOptions, WriteConcern};
+use backfire_driver::{ClientSettings, ReadConcern, SessionOptions, TransactionOptions, WriteConcern};
 
 use crate::fake::*;
 
@@ -71,7 +71,13 @@ async fn a_snapshot_session_reads_one_point_in_time() {
         fake.seen().iter().map(|seen| seen.command.get_document("readConcern").unwrap().clone()).collect();
     let fixed = doc! {"level": "snapshot", "atClusterTime": timestamp(5)};
     assert_eq!(sent, [doc! {"level": "snapshot"}, fixed.clone(), fixed.clone(), fixed]);
-    assert!(session.start_transaction().unwrap_err().to_string().contains("not supported in snapshot sessions"));
+    assert!(
+        session
+            .start_transaction(TransactionOptions::default())
+            .unwrap_err()
+            .to_string()
+            .contains("not supported in snapshot sessions")
+    );
 }
 
 #[tokio::test(start_paused = true)]

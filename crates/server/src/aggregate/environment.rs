@@ -40,3 +40,17 @@ pub enum SourceStage {
     /// `$planCacheStats`.
     PlanCacheStats,
 }
+
+impl SourceStage {
+    /// Its name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::CurrentOp(_) => "$currentOp",
+            Self::CollStats(_) => "$collStats",
+            Self::IndexStats => "$indexStats",
+            Self::ListSessions(_) => "$listSessions",
+            Self::ListLocalSessions(_) => "$listLocalSessions",
+            Self::PlanCacheStats => "$planCacheStats",
+        }
+    }
+}

@@ -24,6 +24,16 @@ pub enum Output {
     Merge(Box<Merge>),
 }
 
+impl Output {
+    /// The stage's name.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Out { .. } => "$out",
+            Self::Merge(_) => "$merge",
+        }
+    }
+}
+
 /// A parsed `$merge`.
 #[derive(Debug, Clone)]
 pub struct Merge {

@@ -241,7 +241,7 @@ impl Invocation for BulkWrite {
                 let single = self.one(&mut run, write).await?;
                 let failed = single.error.is_some();
                 results.add(index, write, single, self.errors_only);
-                if failed && self.ordered {
+                if failed && (self.ordered || run.op.is_in_transaction()) {
                     break;
                 }
             }
@@ -260,7 +260,7 @@ impl BulkWrite {
             Kind::Delete(_) => WriteKind::Delete,
         };
         let bypass_validation = self.bypass_validation;
-        let mut results = WriteResults::new(kind);
+        let mut results = WriteResults::new(kind, run.op);
         match &write.kind {
             Kind::Insert(document) => {
                 let insert =

@@ -71,6 +71,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         Ok(Box::new(Create { ns, options, view }))
     },
+    in_transactions: true,
     ..CommandSpec::DDL
 };
 
@@ -107,6 +108,15 @@ impl Invocation for Create {
         Box::pin(async move {
             let shared = run.shared();
             run.op.view().ns = self.ns.to_string();
+            if run.op.is_in_transaction() {
+                if self.view.is_some() {
+                    return Err(CommandError::new(263, "Cannot create a view in a multi-document transaction.").into());
+                }
+                let inside = enter(run.op, &self.ns, Access::Write).await?;
+                run.op.create_in_transaction(&self.ns, self.options)?;
+                drop(inside);
+                return Ok(Reply::empty());
+            }
             let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
             match self.view {
                 Some(view) => shared.catalog.create_view(view)?,

@@ -1,11 +1,14 @@
 //! `createIndexes`.
 
+use std::sync::Arc;
+
 use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::auth::{Action, Permission};
 use crate::error::{CommandError, Result};
+use crate::ops::Op;
 use crate::query::{Matcher, QueryContext};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::Collection;
@@ -66,6 +69,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         Ok(Box::new(CreateIndexes { ns, specs }))
     },
+    in_transactions: true,
     ..CommandSpec::DDL
 };
 
@@ -168,21 +172,16 @@ impl Invocation for CreateIndexes {
         Box::pin(async move {
             let shared = run.shared();
             run.op.view().ns = self.ns.to_string();
+            if run.op.is_in_transaction() {
+                return Ok(self.in_transaction(run.op).await?);
+            }
             let inside = enter(run.op, &self.ns, Access::ChangeCollection).await?;
             let created = shared.catalog.get(&self.ns).is_none();
             let collection = shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
             let before = collection.indexes().len() as i32;
-            let mut wanted: Vec<Document> = Vec::new();
-            for mut spec in self.specs {
-                inherit_collation(&collection, &mut spec);
-                if !exists(&collection, &spec)? && !wanted.contains(&spec) {
-                    wanted.push(spec);
-                }
-            }
+            let wanted = self.missing_from(&collection)?;
             if wanted.is_empty() {
-                return Ok(Reply::from_document(&doc! {
-                    "numIndexesBefore": before, "numIndexesAfter": before, "note": "all indexes already exist",
-                })?);
+                return Ok(all_exist(before)?);
             }
             let mut built: Vec<String> = Vec::new();
             for spec in wanted {
@@ -196,14 +195,66 @@ impl Invocation for CreateIndexes {
             }
             shared.topology.next_op_time(&shared.clock);
             drop(inside);
-            Ok(Reply::from_document(&doc! {
-                "createdCollectionAutomatically": created,
-                "numIndexesBefore": before,
-                "numIndexesAfter": before + built.len() as i32,
-                "commitQuorum": "votingMembers",
-            })?)
+            Ok(were_built(created, before, built.len() as i32)?)
         })
     }
+}
+
+impl CreateIndexes {
+    /// The specifications of indexes that the collection does not have.
+    fn missing_from(&self, collection: &Collection) -> Result<Vec<Document>> {
+        let mut wanted: Vec<Document> = Vec::new();
+        for spec in &self.specs {
+            let mut spec = spec.clone();
+            inherit_collation(collection, &mut spec);
+            if !exists(collection, &spec)? && !wanted.contains(&spec) {
+                wanted.push(spec);
+            }
+        }
+        Ok(wanted)
+    }
+
+    /// In a transaction, indexes are created on a collection that the transaction created, and while it is empty.
+    async fn in_transaction(&self, op: &Arc<Op>) -> Result<Reply> {
+        let inside = enter(op, &self.ns, Access::Write).await?;
+        let created = op.collection(&self.ns)?.is_none();
+        let collection = op.collection_or_create(&self.ns)?;
+        let before = collection.indexes().len() as i32;
+        let wanted = self.missing_from(&collection)?;
+        if wanted.is_empty() {
+            return all_exist(before);
+        }
+        let kind = match op.with_transaction(|open| open.created(&self.ns)).flatten() {
+            None => Some("existing"),
+            Some(collection) if collection.count(&*op.snapshot()) > 0 => Some("non-empty"),
+            Some(_) => None,
+        };
+        if let Some(kind) = kind {
+            let ns = &self.ns;
+            let text = format!("Cannot create new indexes on {kind} collection {ns} in a multi-document transaction.");
+            return Err(CommandError::new(263, text));
+        }
+        let built = wanted.len() as i32;
+        for spec in wanted {
+            op.shared.catalog.prepare_index(&collection, spec)?;
+        }
+        drop(inside);
+        were_built(created, before, built)
+    }
+}
+
+fn all_exist(count: i32) -> Result<Reply> {
+    let note = "all indexes already exist";
+    Reply::from_document(&doc! { "numIndexesBefore": count, "numIndexesAfter": count, "note": note })
+}
+
+fn were_built(created: bool, before: i32, built: i32) -> Result<Reply> {
+    Reply::from_document(&doc! {
+        "createdCollectionAutomatically": created,
+        "numIndexesBefore": before,
+        "numIndexesAfter": before + built,
+        "commitQuorum": "votingMembers",
+    })
 }
 
 /// An index without a collation has the collection's; the simple one is shown as none.

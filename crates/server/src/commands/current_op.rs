@@ -33,6 +33,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             let wanted = Wanted {
                 idle_connections: all,
                 truncate: true,
+                idle_sessions: true,
                 owner: Wanted::owner(run.op, own),
                 ..Wanted::default()
             };

@@ -19,6 +19,7 @@ use crate::query::Matcher;
 use crate::sessions::{Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, enter};
+use crate::storage::Writer;
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::value::View;
@@ -114,7 +115,7 @@ impl Invocation for Delete {
                 view.kind = OpKind::Remove;
                 view.ns = self.ns.to_string();
             }
-            let mut results = WriteResults::new(WriteKind::Delete);
+            let mut results = WriteResults::new(WriteKind::Delete, run.op);
             let ended = self.all(&mut run, &mut results).await;
             run.op.view().statement = None;
             results.finish(&run, ended)
@@ -143,7 +144,7 @@ impl Delete {
                 Ok(deleted) => results.n += deleted,
                 Err(error) => {
                     results.failed(index, error)?;
-                    if self.ordered {
+                    if results.stops(self.ordered) {
                         break;
                     }
                 }
@@ -162,7 +163,8 @@ impl Delete {
         }
         let matcher = Arc::new(Matcher::parse(&statement.filter, &context)?);
         let mut inside = Some(enter(op, &self.ns, Access::Write).await?);
-        let Some(collection) = op.shared.catalog.get(&self.ns) else { return Ok(0) };
+        let Some(collection) = op.collection(&self.ns)? else { return Ok(0) };
+        engine::check_collection(op, None, &collection)?;
         engine::stall_interruptibly(op, &self.ns).await?;
         let mut scan = Scan::new(op, Arc::clone(&collection), Arc::clone(&matcher), statement.hint.as_ref())?;
         let (mut deleted, mut conflicts) = (0, ConflictLoop::default());
@@ -177,7 +179,7 @@ impl Delete {
                     Err(WriteError::Conflict) => {
                         // Gives up ticket and locks, so that whoever is in the way can finish.
                         drop(inside.take());
-                        conflicts.met(op).await;
+                        conflicts.met(op).await?;
                         inside = Some(enter(op, &self.ns, Access::Write).await?);
                     }
                 }
@@ -201,16 +203,16 @@ impl Delete {
         id: i32,
     ) -> Result<bool, WriteError> {
         let op = run.op;
-        let mut transaction = op.shared.engine.begin();
-        let Some(value) = transaction.get(collection.records, &record.key()) else { return Ok(false) };
+        let mut unit = engine::begin(op);
+        let Some(value) = unit.get(collection.records, &record.key()) else { return Ok(false) };
         let document = raw(&value);
         if !matcher.matches(document)? {
             return Ok(false);
         }
         check_removal(op.shared.profile, collection)?;
-        collection.remove(&mut *transaction, record, document)?;
+        collection.remove(&mut unit, record, document)?;
         let done = Done { statements: vec![(id, StatementRecord::Delete)], documents: 1, first_id: id_of(document) };
-        engine::commit(op, &self.ns, transaction, run.session.as_deref(), done).await?;
+        engine::commit(op, &self.ns, unit, run.session.as_deref(), done).await?;
         Ok(true)
     }
 }

@@ -44,6 +44,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             hint: Hint::parse(request.get("hint"))?,
         }))
     },
+    in_transactions: true,
     snapshot_reads: true,
     ..CommandSpec::READ
 };
@@ -70,7 +71,7 @@ impl Invocation for Distinct {
             }
             let inside = enter(op, &self.ns, Access::Read).await?;
             let mut values = Values::new(&self.key, self.collation.clone())?;
-            if let Some(collection) = op.shared.catalog.get(&self.ns) {
+            if let Some(collection) = op.collection(&self.ns)? {
                 let mut scan = Scan::new(op, collection, Arc::clone(&self.matcher), self.hint.as_ref())?;
                 while let Some((_, value)) = scan.next(op).await? {
                     values.add(raw(&value))?;

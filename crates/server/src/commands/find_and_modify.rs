@@ -23,9 +23,9 @@ use crate::sessions::history::{FindAndModifyKind, FindAndModifyRecord};
 use crate::sessions::{Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, enter};
-use crate::storage::Value;
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
+use crate::storage::{Value, Writer};
 use crate::update::{Update, UpdateOptions};
 use crate::value::view::to_raw;
 use crate::value::{View, text};
@@ -284,12 +284,13 @@ impl FindAndModify {
         let mut conflicts = ConflictLoop::default();
         loop {
             let inside = enter(op, &self.ns, Access::Write).await?;
-            let Some(collection) = op.shared.catalog.get(&self.ns) else { return Ok(nothing) };
+            let Some(collection) = op.collection(&self.ns)? else { return Ok(nothing) };
+            engine::check_collection(op, None, &collection)?;
             engine::stall_interruptibly(op, &self.ns).await?;
             let result = self.remove_first(run, &collection).await;
             drop(inside);
             match result {
-                Err(WriteError::Conflict) => conflicts.met(op).await,
+                Err(WriteError::Conflict) => conflicts.met(op).await?,
                 Err(WriteError::Failed(error)) => return Err(error),
                 Ok(removed) => {
                     conflicts.passed(op);
@@ -316,28 +317,22 @@ impl FindAndModify {
             }
         }
         let Some((_, record)) = first else { return Ok(None) };
-        let mut transaction = op.shared.engine.begin();
+        let mut unit = engine::begin(op);
         // It may have changed since it was found: then look again.
-        let value = transaction.get(collection.records, &record.key()).ok_or(WriteError::Conflict)?;
+        let value = unit.get(collection.records, &record.key()).ok_or(WriteError::Conflict)?;
         if !self.matcher.matches(raw(&value))? {
             return Err(WriteError::Conflict);
         }
         check_removal(op.shared.profile, collection)?;
-        collection.remove(&mut *transaction, record, raw(&value))?;
+        collection.remove(&mut unit, record, raw(&value))?;
         let id = id_of(raw(&value));
         let kind = FindAndModifyKind::Remove;
         let entry = self.oplog_entry(run, kind, collection.uuid, doc! { "_id": id.clone() }, id.clone());
         let image = raw(&value).to_owned();
         let record = FindAndModifyRecord { kind, image, oplog_entry: entry };
         let statements = vec![(STATEMENT, StatementRecord::FindAndModify(Box::new(record)))];
-        engine::commit(
-            op,
-            &self.ns,
-            transaction,
-            run.session.as_deref(),
-            Done { statements, documents: 1, first_id: id },
-        )
-        .await?;
+        engine::commit(op, &self.ns, unit, run.session.as_deref(), Done { statements, documents: 1, first_id: id })
+            .await?;
         Ok(Some(value))
     }
 

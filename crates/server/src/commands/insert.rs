@@ -10,14 +10,14 @@ use bytes::Bytes;
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::auth::{Action, Permission};
 use crate::counters::bump;
-use crate::error::{CommandError, Result};
+use crate::error::Result;
 use crate::failpoints::table::{HANG_DURING_BATCH_INSERT, HANG_WITH_LOCK_DURING_BATCH_INSERT};
 use crate::net::request::raw;
 use crate::ops::{Op, OpKind};
 use crate::pipeline::Failed;
 use crate::sessions::{CheckedOut, Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
-use crate::stages::locks::{Access, Inside, enter};
+use crate::stages::locks::{Access, Inside, create, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::write::prepare::{batch, document_to_store, id_of, statement_ids};
 use crate::write::{WriteKind, WriteResults, validation};
@@ -71,7 +71,7 @@ impl Invocation for Insert {
                 view.kind = OpKind::Insert;
                 view.ns = self.ns.to_string();
             }
-            let mut results = WriteResults::new(WriteKind::Insert);
+            let mut results = WriteResults::new(WriteKind::Insert, run.op);
             let ended = self.all(&mut run, &mut results).await;
             results.finish(&run, ended)
         })
@@ -114,7 +114,7 @@ impl Insert {
                     }
                     pending_bytes = 0;
                     results.failed(index, error)?;
-                    if self.ordered {
+                    if results.stops(self.ordered) {
                         return Ok(());
                     }
                     continue;
@@ -148,16 +148,24 @@ impl Insert {
         hang_before_locks(run.op).await?;
         // First all in one storage transaction. Whatever goes wrong with that, interruptions too, the documents are
         // then tried one by one, where the same trouble shows itself again.
-        if batch.len() > 1 && self.insert_together(run, &batch).await.is_ok() {
-            results.n += batch.len() as i64;
-            return Ok(true);
+        if batch.len() > 1 {
+            match self.insert_together(run, &batch).await {
+                Ok(()) => {
+                    results.n += batch.len() as i64;
+                    return Ok(true);
+                }
+                // In a multi-document transaction there is no second try.
+                Err(WriteError::Conflict) if run.op.is_in_transaction() => return Err(engine::write_conflict().into()),
+                Err(WriteError::Failed(error)) if run.op.is_in_transaction() => return Err(error.into()),
+                Err(_) => {}
+            }
         }
         for one in &batch {
             match self.insert_alone(run, one).await {
                 Ok(()) => results.n += 1,
                 Err(error) => {
                     results.failed(one.index, error)?;
-                    if self.ordered {
+                    if results.stops(self.ordered) {
                         return Ok(false);
                     }
                 }
@@ -181,7 +189,7 @@ impl Insert {
             let result = self.write(run, &collection, std::slice::from_ref(one)).await;
             drop(inside);
             match result {
-                Err(WriteError::Conflict) => conflicts.met(run.op).await,
+                Err(WriteError::Conflict) => conflicts.met(run.op).await?,
                 Err(WriteError::Failed(error)) => {
                     conflicts.passed(run.op);
                     return Err(error);
@@ -195,14 +203,11 @@ impl Insert {
     }
 
     async fn acquire(&self, op: &Arc<Op>) -> Result<(Inside, Arc<Collection>)> {
-        let shared = &op.shared;
-        if shared.catalog.get(&self.ns).is_none() {
-            let inside = enter(op, &self.ns, Access::ChangeCollection).await?;
-            shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
-            drop(inside);
+        if op.shared.catalog.get(&self.ns).is_none() {
+            create(op, &self.ns).await?;
         }
         let inside = enter(op, &self.ns, Access::Write).await?;
-        let collection = shared.catalog.get_or_create(&self.ns, || shared.new_uuid())?;
+        let collection = op.collection_or_create(&self.ns)?;
         hang_with_locks(op).await?;
         engine::stall_interruptibly(op, &self.ns).await?;
         Ok((inside, collection))
@@ -210,22 +215,18 @@ impl Insert {
 
     async fn write(&self, run: &mut Run<'_>, collection: &Collection, batch: &[Pending]) -> Result<(), WriteError> {
         let op = run.op;
-        if run.session.is_some() && !collection.is_replicated() {
-            let text = format!("retryable writes is not supported for unreplicated ns: {}", self.ns);
-            return Err(CommandError::new(20, text).into());
-        }
-        let mut transaction = op.shared.engine.begin();
+        engine::check_collection(op, run.session.as_deref(), collection)?;
+        let mut unit = engine::begin(op);
         for one in batch {
             if !self.bypass_validation {
                 validation::check(collection, raw(&one.document), None, op.shared.profile)?;
             }
-            collection.insert(&mut *transaction, raw(&one.document))?;
+            collection.insert(&mut unit, raw(&one.document))?;
         }
         let statements = batch.iter().map(|one| (one.statement, StatementRecord::Insert)).collect();
         let first_id = batch.first().map_or(Bson::Null, |one| id_of(raw(&one.document)));
         let session: Option<&CheckedOut> = run.session.as_deref();
-        engine::commit(op, &self.ns, transaction, session, Done { statements, documents: batch.len() as u32, first_id })
-            .await
+        engine::commit(op, &self.ns, unit, session, Done { statements, documents: batch.len() as u32, first_id }).await
     }
 }
 

@@ -13,6 +13,7 @@ use crate::value::View;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["killCursors"],
     doc: "closes cursors",
+    in_transactions: true,
     parse: |request, _| {
         idl::collection(request)?;
         let Some(value) = request.get("cursors") else { return Err(idl::missing("killCursors", "cursors")) };

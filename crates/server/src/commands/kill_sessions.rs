@@ -33,9 +33,12 @@ pub const SPEC: CommandSpec = CommandSpec {
     ..CommandSpec::BASE
 };
 
-/// Kills, with 11601, every operation whose session is chosen, wherever it stands, and then the cursors. The retry
+/// Aborts the open transactions of the chosen sessions, then kills, with 11601, every operation of theirs, wherever it stands, and then the cursors. The retry
 /// history stays.
 pub(super) fn kill(shared: &Shared, except: Option<backfire_model::OpId>, chosen: impl Fn(&SessionId) -> bool) {
+    for (session, holder) in shared.sessions.abort_open(|session, _| chosen(session)) {
+        tracing::debug!(%session, ?holder, "transaction aborted: its session is killed");
+    }
     for op in shared.ops.all() {
         let lsid = op.view().lsid;
         if Some(op.id) != except && lsid.is_some_and(|lsid| chosen(&lsid)) {

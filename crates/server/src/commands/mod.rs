@@ -45,6 +45,10 @@ pub struct CommandSpec {
     pub primary: PrimaryRule,
     /// Whether it takes a `txnNumber`.
     pub retryable_write: bool,
+    /// Whether it runs in a multi-document transaction.
+    pub in_transactions: bool,
+    /// Whether it ends one.
+    pub ends_transaction: bool,
     /// Whether it takes a `writeConcern`.
     pub write_concern: bool,
     /// Whether it takes the read concern `snapshot`, where the version has that.
@@ -95,6 +99,8 @@ impl CommandSpec {
         exists: |_| true,
         primary: PrimaryRule::Anywhere,
         retryable_write: false,
+        in_transactions: false,
+        ends_transaction: false,
         write_concern: false,
         snapshot_reads: false,
         ok_place: OkPlace::AfterWriteConcernError,
@@ -107,6 +113,16 @@ impl CommandSpec {
     /// What commands that read data have in common.
     pub const READ: Self =
         Self { primary: PrimaryRule::UnlessSecondaryOk, observed: true, dies_with_client: true, ..Self::BASE };
+    /// What the commands that end a transaction have in common.
+    pub const END_OF_TRANSACTION: Self = Self {
+        admin_only: true,
+        in_transactions: true,
+        ends_transaction: true,
+        primary: PrimaryRule::Required,
+        write_concern: true,
+        observed: true,
+        ..Self::BASE
+    };
     /// What commands that change collections and indexes have in common.
     pub const DDL: Self = Self { primary: PrimaryRule::Required, write_concern: true, ..Self::BASE };
     /// What the retryable write commands have in common.
@@ -114,6 +130,7 @@ impl CommandSpec {
         primary: PrimaryRule::Required,
         write_concern: true,
         retryable_write: true,
+        in_transactions: true,
         ok_place: OkPlace::BeforeWriteConcernError,
         observed: true,
         ..Self::BASE
@@ -162,7 +179,7 @@ pub struct Run<'a> {
     pub op: &'a Arc<Op>,
     /// The request it was read from.
     pub request: &'a Request,
-    /// The session, for a write with a `txnNumber`.
+    /// The session, for a retryable write and for a command that ends a transaction.
     pub session: Option<&'a mut CheckedOut>,
     /// `{w: 0}`.
     pub unacknowledged: bool,
@@ -243,11 +260,13 @@ macro_rules! commands {
 }
 
 commands! {
+    abort_transaction,
     aggregate,
     build_info,
     bulk_write,
     coll_mod,
     coll_stats,
+    commit_transaction,
     configure_fail_point,
     connection_status,
     count,

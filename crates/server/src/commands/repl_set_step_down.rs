@@ -64,6 +64,8 @@ impl Invocation for StepDown {
                 .into());
             }
             shared.topology.step_down(self.period);
+            // Whoever is not primary keeps no transaction open.
+            shared.sessions.abort_open(|_, _| true);
             // Only operations that hold the global lock for writing are ended (facts/server.md 7.2). One that is held
             // elsewhere meets "not primary" when it goes on.
             for op in shared.ops.all() {

@@ -166,18 +166,17 @@ fn transactions(shared: &Shared) -> Document {
         "retriedStatementsCount": read(&counters.retried_statements),
         "transactionsCollectionWriteCount": read(&counters.record_writes),
     };
-    for name in [
-        "currentActive",
-        "currentInactive",
-        "currentOpen",
-        "totalAborted",
-        "totalCommitted",
-        "totalStarted",
-        "totalPrepared",
-        "totalPreparedThenCommitted",
-        "totalPreparedThenAborted",
-        "currentPrepared",
-    ] {
+    let (open, active) = shared.sessions.open_transactions();
+    transactions.extend(doc! {
+        "currentActive": active as i64,
+        "currentInactive": (open - active) as i64,
+        "currentOpen": open as i64,
+        "totalAborted": read(&counters.transactions_aborted),
+        "totalCommitted": read(&counters.transactions_committed),
+        "totalStarted": read(&counters.transactions_started),
+    });
+    // Nothing is prepared without shards.
+    for name in ["totalPrepared", "totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared"] {
         transactions.insert(name, Bson::Int64(0));
     }
     transactions

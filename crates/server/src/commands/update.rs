@@ -148,7 +148,7 @@ impl Invocation for Update {
                 view.kind = OpKind::Update;
                 view.ns = self.ns.to_string();
             }
-            let mut results = WriteResults::new(WriteKind::Update);
+            let mut results = WriteResults::new(WriteKind::Update, run.op);
             let ended = self.all(&mut run, &mut results).await;
             run.op.view().statement = None;
             results.finish(&run, ended)
@@ -187,7 +187,7 @@ impl Update {
                     Err(error) => results.failed(index, error)?,
                 }
             }
-            if self.ordered && results.has_errors() {
+            if results.stops(self.ordered) {
                 break;
             }
         }

@@ -33,6 +33,8 @@ pub const WAIT_AFTER_COMMAND_FINISHES_EXECUTION: &str = "waitAfterCommandFinishe
 pub const SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS: &str = "sleepMillisAfterCommandExecutionBegins";
 /// Fails a getMore after it took its cursor.
 pub const FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT: &str = "failGetMoreAfterCursorCheckout";
+/// backfire's own: a command runs, and its answer is lost with its connection.
+pub const LOSE_REPLY: &str = "loseReply";
 /// backfire's own: a retryable write leaves no retry history.
 pub const FORGET_RETRY_HISTORY: &str = "forgetRetryHistory";
 /// backfire's own: a write stands still in the storage engine, with ticket and lock, deaf to interrupts.
@@ -59,6 +61,11 @@ pub const FAIL_POINTS: &[FailPointRow] = &[
     row(WAIT_AFTER_COMMAND_FINISHES_EXECUTION, "holds a command after it ran; data: {ns, commands}"),
     row(SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, "delays a command as its run begins; data: {millis, commands}"),
     row(FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT, "fails a getMore; data: {errorCode}"),
+    row(
+        LOSE_REPLY,
+        "backfire's own: a command runs to its end, commitTransaction for example, and its connection closes instead of \
+         answering; data: {commands, appName}",
+    ),
     row(
         FORGET_RETRY_HISTORY,
         "backfire's own: a retryable write commits and leaves nothing in the retry history, so that a resend of it is \

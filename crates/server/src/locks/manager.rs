@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::Mode;
+use super::{Level, Mode};
 
 /// What can be locked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -21,6 +21,27 @@ pub enum Resource {
     Database(Arc<str>),
     /// A collection, by its full name.
     Collection(Arc<str>),
+}
+
+impl Resource {
+    /// The level it is on.
+    pub fn level(&self) -> Level {
+        match self {
+            Resource::ParallelBatchWriter => Level::ParallelBatchWriterMode,
+            Resource::ReplicationState => Level::ReplicationStateTransition,
+            Resource::Global => Level::Global,
+            Resource::Database(_) => Level::Database,
+            Resource::Collection(_) => Level::Collection,
+        }
+    }
+
+    /// Its name; empty where there is only one.
+    pub fn name(&self) -> &str {
+        match self {
+            Resource::Database(name) | Resource::Collection(name) => name,
+            Resource::ParallelBatchWriter | Resource::ReplicationState | Resource::Global => "",
+        }
+    }
 }
 
 /// All locks of a server.
@@ -129,6 +150,18 @@ impl LockManager {
         if queue.is_unused() {
             queues.remove(resource);
         }
+    }
+}
+
+impl Held {
+    /// What is locked.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// How.
+    pub fn mode(&self) -> Mode {
+        self.mode
     }
 }
 

@@ -48,6 +48,16 @@ pub enum Mode {
 }
 
 impl Mode {
+    /// Its name in texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            Mode::IntentShared => "IS",
+            Mode::IntentExclusive => "IX",
+            Mode::Shared => "S",
+            Mode::Exclusive => "X",
+        }
+    }
+
     /// Its letter in `$currentOp`.
     pub fn letter(self) -> &'static str {
         match self {
@@ -65,6 +75,16 @@ impl Mode {
             (Exclusive, _) | (_, Exclusive) => false,
             (Shared, IntentExclusive) | (IntentExclusive, Shared) => false,
             (IntentShared | IntentExclusive | Shared, IntentShared | IntentExclusive | Shared) => true,
+        }
+    }
+
+    /// Whether who holds a lock in this mode need not ask for `other`.
+    pub fn covers(self, other: Mode) -> bool {
+        use Mode::{Exclusive, IntentExclusive, IntentShared, Shared};
+        match (self, other) {
+            (Exclusive, _) | (_, IntentShared) => true,
+            (Shared, Shared) | (IntentExclusive, IntentExclusive) => true,
+            (Shared | IntentExclusive | IntentShared, Shared | IntentExclusive | Exclusive) => false,
         }
     }
 

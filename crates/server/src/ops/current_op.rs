@@ -10,7 +10,10 @@ use super::Op;
 use crate::auth::{User, UserName};
 use crate::net::connection::Connection;
 use crate::net::request::raw;
+use crate::params::Param;
 use crate::server::Shared;
+use crate::sessions::SessionId;
+use crate::sessions::transaction::OpenTransaction;
 use crate::stages::reply::append_document;
 use crate::value::text;
 
@@ -23,6 +26,8 @@ pub struct Wanted {
     pub idle_cursors: bool,
     /// Only what is of this user.
     pub owner: Option<UserName>,
+    /// Also sessions at rest with an open transaction.
+    pub idle_sessions: bool,
     /// Shorten long commands (the `currentOp` command does).
     pub truncate: bool,
 }
@@ -43,8 +48,8 @@ const LATCH_SHOWN_AFTER: Duration = Duration::from_millis(100);
 /// Commands longer than this are shortened where that is asked for (facts/server.md 5.4).
 const TRUNCATE_OVER_BYTES: usize = 1000;
 
-/// One document per operation, and per idle connection or cursor where asked for. Idle sessions are shown by a real
-/// server only while they have a multi-document transaction open, which this server does not have.
+/// One document per operation, per session whose open transaction no command runs in, and per idle connection or cursor where
+/// asked for.
 pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
     let host = shared.topology.address();
     let now = text::iso_date(shared.clock.now_ms()).replace('Z', "+00:00");
@@ -53,6 +58,14 @@ pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
         let ops = ops.iter().filter(|op| wanted.shows(&op.connection));
         ops.map(|op| active(op, &host, &now, wanted.truncate)).collect()
     };
+    if wanted.idle_sessions {
+        let owner = wanted.owner.as_ref().map(User::session_owner);
+        let idle = shared.sessions.idle_transactions(|session, open| {
+            let shown = owner.is_none_or(|owner| owner == session.uid);
+            shown.then(|| idle_session(shared, &host, session, open))
+        });
+        documents.extend(idle.into_iter().flatten());
+    }
     if wanted.idle_connections {
         for connection in shared.connections.all() {
             if !connection.is_active() && wanted.shows(&connection) {
@@ -86,6 +99,28 @@ fn head(kind: &str, host: &str) -> RawDocumentBuf {
     let mut document = RawDocumentBuf::new();
     document.append(cstr!("type"), kind);
     document.append(cstr!("host"), host);
+    document
+}
+
+/// A transaction between two of its commands.
+fn idle_session(shared: &Shared, host: &str, session: &SessionId, open: &OpenTransaction) -> RawDocumentBuf {
+    let mut document = head("idleSession", host);
+    document.append(cstr!("desc"), "inactive transaction");
+    document.append(cstr!("client"), open.client.peer.as_str());
+    document.append(cstr!("connectionId"), i64::from(open.client.id.0));
+    let client = open.client.client();
+    document.append(cstr!("appName"), client.app_name.as_deref().unwrap_or_default());
+    append_document(&mut document, cstr!("clientMetadata"), client.metadata.as_ref());
+    append_document(&mut document, cstr!("lsid"), Some(&session.document()));
+    let limit_s = shared.params.get(Param::TransactionLifetimeSecs);
+    append_document(&mut document, cstr!("transaction"), Some(&open.report(limit_s)));
+    let locks = open.lock_view();
+    document.append(cstr!("waitingForLock"), false);
+    document.append(cstr!("active"), false);
+    append_document(&mut document, cstr!("locks"), Some(&locks.held_document()));
+    append_document(&mut document, cstr!("lockStats"), Some(&locks.stats_document()));
+    document.append(cstr!("waitingForFlowControl"), false);
+    document.append(cstr!("flowControlStats"), rawdoc! {});
     document
 }
 
@@ -138,7 +173,10 @@ fn active(op: &Op, host: &str, now: &str, truncate: bool) -> RawDocumentBuf {
     }
     document.append(cstr!("numYields"), view.yields);
     append_latch(&mut document, op, view.latch);
-    if let Some(number) = view.txn_number {
+    let limit_s = op.shared.params.get(Param::TransactionLifetimeSecs);
+    if let Some(report) = op.with_transaction(|open| open.report(limit_s)) {
+        append_document(&mut document, cstr!("transaction"), Some(&report));
+    } else if let Some(number) = view.txn_number {
         document.append(cstr!("transaction"), rawdoc! { "parameters": { "txnNumber": number } });
     }
     append_document(&mut document, cstr!("locks"), Some(&view.locks.held_document()));

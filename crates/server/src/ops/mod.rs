@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 use backfire_model::event::{Outcome, ServerEvent, Wait, What, WriteId};
-use backfire_model::{OpId, RequestId};
-use bson::Timestamp;
+use backfire_model::{Namespace, OpId, RequestId};
+use bson::{Document, Timestamp};
 use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
@@ -22,6 +22,8 @@ use tokio::time::Instant;
 use crate::error::{CommandError, Result};
 use crate::net::connection::Connection;
 use crate::server::Shared;
+use crate::sessions::transaction::OpenTransaction;
+use crate::storage::collection::Collection;
 use crate::storage::{CommitId, Snapshot};
 
 pub use registry::OpRegistry;
@@ -56,6 +58,10 @@ pub struct Op {
     last_commit: Mutex<Option<CommitId>>,
     /// What it reads, when that is not simply what is there.
     read_at: Mutex<Option<(Timestamp, Arc<dyn Snapshot>)>>,
+    /// Whether it is part of a multi-document transaction.
+    in_transaction: AtomicBool,
+    /// That transaction, until it is aborted or committed.
+    transaction: Mutex<Option<Box<OpenTransaction>>>,
     wake: Notify,
 }
 
@@ -86,6 +92,8 @@ impl Op {
             drop_reply: AtomicBool::new(false),
             last_commit: Mutex::new(None),
             read_at: Mutex::new(None),
+            in_transaction: AtomicBool::new(false),
+            transaction: Mutex::new(None),
             wake: Notify::new(),
         }
     }
@@ -239,8 +247,77 @@ impl Op {
         *self.read_at.lock() = Some((time, snapshot));
     }
 
-    /// What it reads: the snapshot it was told to read, or the state as of now.
+    /// From now on it is part of this transaction.
+    pub fn join_transaction(&self, transaction: Option<Box<OpenTransaction>>) {
+        self.in_transaction.store(true, Ordering::Relaxed);
+        *self.transaction.lock() = transaction;
+    }
+
+    /// Gives back the transaction that it is part of. `None` when it is part of none, or that is over.
+    pub fn leave_transaction(&self) -> Option<Box<OpenTransaction>> {
+        self.transaction.lock().take()
+    }
+
+    /// Whether it is part of a multi-document transaction.
+    pub fn is_in_transaction(&self) -> bool {
+        self.in_transaction.load(Ordering::Relaxed)
+    }
+
+    /// The number of the transaction that it is part of, while that is open.
+    pub fn transaction_number(&self) -> Option<i64> {
+        self.with_transaction(|open| open.number())
+    }
+
+    /// Looks at, or changes, the transaction that it is part of.
+    pub fn with_transaction<T>(&self, with: impl FnOnce(&mut OpenTransaction) -> T) -> Option<T> {
+        self.transaction.lock().as_deref_mut().map(with)
+    }
+
+    /// The collection called `ns` as this operation sees it.
+    ///
+    /// # Errors
+    /// 246 when it is younger than the transaction.
+    pub fn collection(&self, ns: &Namespace) -> Result<Option<Arc<Collection>>> {
+        if let Some(created) = self.with_transaction(|open| open.created(ns)).flatten() {
+            return Ok(Some(created));
+        }
+        let Some(collection) = self.shared.catalog.get(ns) else { return Ok(None) };
+        self.with_transaction(|open| open.check_age(&collection)).transpose()?;
+        Ok(Some(collection))
+    }
+
+    /// The same, and creates it if it is not there. In a transaction, nobody else sees it then before the commit.
+    ///
+    /// # Errors
+    /// As [`Op::collection`], and when it cannot be created.
+    pub fn collection_or_create(&self, ns: &Namespace) -> Result<Arc<Collection>> {
+        if !self.is_in_transaction() {
+            return self.shared.catalog.get_or_create(ns, || self.shared.new_uuid());
+        }
+        match self.collection(ns)? {
+            Some(collection) => Ok(collection),
+            None => self.create_in_transaction(ns, Document::new()),
+        }
+    }
+
+    /// Creates a collection in the transaction that this operation is part of.
+    ///
+    /// # Errors
+    /// 48 when there is one of that name; when the options are not valid.
+    pub fn create_in_transaction(&self, ns: &Namespace, options: Document) -> Result<Arc<Collection>> {
+        if self.collection(ns)?.is_some() {
+            return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
+        }
+        let collection = self.shared.catalog.prepare(ns, options, self.shared.new_uuid())?;
+        self.with_transaction(|open| open.create(Arc::clone(&collection)));
+        Ok(collection)
+    }
+
+    /// What it reads: its transaction's state, the snapshot it was told to read, or the state as of now.
     pub fn snapshot(&self) -> Box<dyn Snapshot> {
+        if let Some(view) = self.with_transaction(OpenTransaction::view) {
+            return view;
+        }
         match &*self.read_at.lock() {
             Some((_, snapshot)) => snapshot.fork(),
             None => self.shared.engine.snapshot(),

@@ -12,7 +12,9 @@ use tokio::time::Instant;
 
 use super::SessionId;
 use super::history::StatementRecord;
+use super::phase::Phase;
 use super::store::SessionStore;
+use super::transaction::OpenTransaction;
 use crate::error::{CommandError, Result};
 use crate::params::{Param, Params};
 use crate::storage::Engine;
@@ -30,6 +32,8 @@ pub struct Session {
 
 #[derive(Debug)]
 pub(super) struct State {
+    /// The session's identity.
+    pub(super) id: SessionId,
     /// Who has it checked out.
     pub(super) holder: Option<OpId>,
     /// The newest number seen, in memory only until a write commits (facts/server.md 1.3).
@@ -45,6 +49,14 @@ pub(super) struct State {
     /// Where its document in `config.transactions` is.
     pub(super) record: Option<RecordId>,
     pub(super) last_use: Instant,
+    /// What the newest number is.
+    pub(super) phase: Phase,
+    /// The open transaction while no command of it runs.
+    pub(super) open: Option<Box<OpenTransaction>>,
+    /// When the open transaction began.
+    pub(super) transaction_began: Option<Instant>,
+    /// The transaction is to be aborted when the operation that has the session ends.
+    pub(super) doomed: bool,
     /// `endSessions` was asked; it takes effect at the next refresh.
     ended: bool,
 }
@@ -66,6 +78,12 @@ pub struct Counters {
     pub retried_statements: AtomicU64,
     /// Writes to `config.transactions`.
     pub record_writes: AtomicU64,
+    /// Transactions that were begun.
+    pub transactions_started: AtomicU64,
+    /// Transactions that were committed.
+    pub transactions_committed: AtomicU64,
+    /// Transactions that were aborted, whoever did it.
+    pub transactions_aborted: AtomicU64,
 }
 
 /// All sessions of a server.
@@ -75,6 +93,8 @@ pub struct SessionCatalog {
     /// Their stored side.
     pub store: SessionStore,
     sessions: Mutex<HashMap<SessionId, Arc<Session>>>,
+    /// The sessions that have an open transaction.
+    open: Mutex<BTreeMap<SessionId, Arc<Session>>>,
     /// How many statements the histories hold together.
     pub(super) history_size: AtomicU64,
     /// What happened so far.
@@ -96,6 +116,7 @@ impl SessionCatalog {
             engine,
             store: SessionStore::new(catalog),
             sessions: Mutex::default(),
+            open: Mutex::default(),
             history_size: AtomicU64::new(0),
             counters: Counters::default(),
         }
@@ -129,6 +150,7 @@ impl SessionCatalog {
         let session = Arc::new(Session {
             id,
             state: Mutex::new(State {
+                id,
                 holder: None,
                 active_number: None,
                 statements: BTreeMap::new(),
@@ -137,6 +159,10 @@ impl SessionCatalog {
                 loaded: false,
                 record: None,
                 last_use: Instant::now(),
+                phase: Phase::Writes,
+                open: None,
+                transaction_began: None,
+                doomed: false,
                 ended: false,
             }),
             available: Notify::new(),
@@ -156,8 +182,11 @@ impl SessionCatalog {
         state.loaded = true;
     }
 
-    /// Forgets what is cached of a session's history.
+    /// Forgets what is cached of a session's history. An open transaction is aborted.
     fn reset(&self, state: &mut State) {
+        self.abort_idle(state);
+        state.phase = Phase::Writes;
+        state.doomed = state.holder.is_some();
         self.history_size.fetch_sub(state.statements.len() as u64, Ordering::Relaxed);
         state.statements.clear();
         state.statements_number = None;
@@ -190,6 +219,7 @@ impl SessionCatalog {
             }
             // An ended session leaves the cache; its retry history stays in storage for its own lifetime.
             if state.ended {
+                self.abort_idle(&mut state);
                 self.history_size.fetch_sub(state.statements.len() as u64, Ordering::Relaxed);
                 return false;
             }
@@ -219,14 +249,16 @@ impl SessionCatalog {
             .into_iter()
             .filter_map(|session| {
                 let state = session.state.lock();
-                let evictable = state.holder.is_none() && !state.statements.is_empty();
+                let evictable = state.holder.is_none() && state.open.is_none() && !state.statements.is_empty();
                 evictable.then(|| (state.last_use, Arc::clone(&session)))
             })
             .collect();
         by_age.sort_by_key(|(last_use, _)| *last_use);
         for (_, session) in by_age.iter().take(by_age.len() / 8 + 1) {
             let mut state = session.state.lock();
-            let (None, Some(record), Some(number)) = (state.holder, state.record, state.statements_number) else {
+            let (None, None, Some(record), Some(number)) =
+                (state.holder, &state.open, state.record, state.statements_number)
+            else {
                 continue;
             };
             let mut transaction = self.engine.begin();
@@ -238,6 +270,67 @@ impl SessionCatalog {
             state.statements.clear();
             state.incomplete = true;
         }
+    }
+
+    /// A transaction begins in this session.
+    pub(super) fn opened(&self, session: &Arc<Session>) {
+        self.counters.transactions_started.fetch_add(1, Ordering::Relaxed);
+        self.open.lock().insert(session.id, Arc::clone(session));
+    }
+
+    /// The transaction of this session is over. Says it once, however often it is called.
+    pub(super) fn closed(&self, session: &SessionId, phase: Phase) {
+        if self.open.lock().remove(session).is_none() {
+            return;
+        }
+        let counter = match phase {
+            Phase::Committed => &self.counters.transactions_committed,
+            Phase::Writes | Phase::InProgress | Phase::Aborted => &self.counters.transactions_aborted,
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Aborts the transaction that a session keeps between two commands, if it keeps one; says whether it did.
+    pub(super) fn abort_idle(&self, state: &mut State) -> bool {
+        let Some(open) = state.open.take() else { return false };
+        state.phase = Phase::Aborted;
+        self.closed(&state.id, Phase::Aborted);
+        drop(open);
+        true
+    }
+
+    /// Aborts the open transactions that `chosen` picks by session and age. One whose session an operation has is aborted
+    /// when that operation ends. Returns the sessions, each with the operation that has it.
+    pub fn abort_open(&self, chosen: impl Fn(&SessionId, Duration) -> bool) -> Vec<(SessionId, Option<OpId>)> {
+        let open: Vec<_> = self.open.lock().values().cloned().collect();
+        let mut aborted = Vec::new();
+        for session in open {
+            let mut state = session.state.lock();
+            let age = state.transaction_began.map_or(Duration::ZERO, |began| began.elapsed());
+            if !chosen(&session.id, age) {
+                continue;
+            }
+            let holder = state.holder;
+            state.doomed = holder.is_some();
+            if holder.is_some() || self.abort_idle(&mut state) {
+                aborted.push((session.id, holder));
+            }
+        }
+        aborted
+    }
+
+    /// What `look` says of the transactions that no command runs in, by session.
+    pub fn idle_transactions<T>(&self, look: impl Fn(&SessionId, &OpenTransaction) -> T) -> Vec<T> {
+        let open: Vec<_> = self.open.lock().values().cloned().collect();
+        open.iter()
+            .filter_map(|session| session.state.lock().open.as_deref().map(|open| look(&session.id, open)))
+            .collect()
+    }
+
+    /// How many transactions are open, and in how many of them a command runs.
+    pub fn open_transactions(&self) -> (usize, usize) {
+        let open: Vec<_> = self.open.lock().values().cloned().collect();
+        (open.len(), open.iter().filter(|session| session.state.lock().holder.is_some()).count())
     }
 
     /// All sessions in the cache, and for how long each has not been used.

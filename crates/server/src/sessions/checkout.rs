@@ -1,4 +1,4 @@
-//! Taking a session for a write that has a `txnNumber`, and looking into its history (facts/server.md 1.2, 1.3, 2).
+//! Taking a session for a command that has a `txnNumber`, and looking into its history (facts/server.md 1.2, 1.3, 2).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -7,27 +7,53 @@ use bson::{Bson, DateTime, Timestamp, doc};
 
 use super::catalog::{Session, State};
 use super::history::{Executed, StatementRecord};
+use super::phase::{self, Claim, Phase, Step};
+use super::transaction::{Ended, OpenTransaction};
 use crate::error::{CommandError, Result};
 use crate::ops::Op;
-use crate::server::Shared;
 use crate::storage::record::RecordId;
-use crate::storage::{Transaction, WriteConflict};
+use crate::storage::{WriteConflict, Writer};
 
 /// A session that belongs to one operation until this is dropped.
 #[derive(Debug)]
 pub struct CheckedOut {
-    shared: Arc<Shared>,
+    op: Arc<Op>,
     session: Arc<Session>,
     number: i64,
+    claim: Claim,
     replayed: bool,
+    /// The session has accepted the claim.
+    belongs: bool,
+    /// The command went well: its transaction stays open.
+    keeps_transaction: bool,
 }
 
 impl Drop for CheckedOut {
     fn drop(&mut self) {
+        let open = self.op.leave_transaction();
         let mut state = self.session.state.lock();
+        if self.belongs && self.is_in_transaction() && state.phase == Phase::InProgress {
+            match open {
+                Some(mut open) if self.keeps_transaction && !state.doomed => {
+                    open.pause();
+                    state.open = Some(open);
+                }
+                // Whatever goes wrong with a command of a transaction undoes all of it.
+                aborted => {
+                    state.phase = Phase::Aborted;
+                    drop(aborted);
+                }
+            }
+        }
+        let is_over = self.belongs && self.is_in_transaction() && state.phase != Phase::InProgress;
+        state.doomed = false;
         state.holder = None;
         state.last_use = tokio::time::Instant::now();
         drop(state);
+        if is_over {
+            self.op.shared.sessions.closed(&self.session.id, Phase::Aborted);
+            self.op.shared.cursors.kill_of_transaction(&self.session.id, self.number);
+        }
         // All who wait are woken; there is no order among them (facts/server.md 1.2).
         self.session.available.notify_waiters();
     }
@@ -41,11 +67,18 @@ pub struct Staged {
     record: RecordId,
 }
 
-/// Waits for `session` and takes it for `op`, which runs `number` on it.
+/// Waits for `session` and takes it for `op`, which claims to be `claim` under `number`. A transaction that begins, or goes
+/// on, is with the operation afterwards.
 ///
 /// # Errors
-/// Those of an interrupt during the wait; 225 when a newer number was seen.
-pub async fn check_out(op: &Op, session: Arc<Session>, number: i64) -> Result<CheckedOut> {
+/// Those of an interrupt during the wait; what [`phase::decide`] says; 10107 when this node has stopped being primary.
+pub async fn check_out(
+    op: &Arc<Op>,
+    session: Arc<Session>,
+    number: i64,
+    claim: Claim,
+    read_concern: Option<String>,
+) -> Result<CheckedOut> {
     use backfire_model::event::Wait;
     if !try_take(op, &session) {
         let note = op.note_wait(Wait::Session);
@@ -69,8 +102,10 @@ pub async fn check_out(op: &Op, session: Arc<Session>, number: i64) -> Result<Ch
         session.available.notify_waiters();
         return Err(interrupt);
     }
-    let checked_out = CheckedOut { shared: Arc::clone(&op.shared), session, number, replayed: false };
-    checked_out.begin()?;
+    let op = Arc::clone(op);
+    let mut checked_out =
+        CheckedOut { op, session, number, claim, replayed: false, belongs: false, keeps_transaction: false };
+    checked_out.begin(read_concern)?;
     Ok(checked_out)
 }
 
@@ -83,46 +118,155 @@ fn try_take(op: &Op, session: &Session) -> bool {
     true
 }
 
+/// The state of a committed transaction in `config.transactions` (facts/server.md 2.1).
+const COMMITTED: &str = "committed";
+
+fn not_in_progress() -> CommandError {
+    CommandError::new(251, "Transaction isn't in progress")
+}
+
 impl CheckedOut {
     /// Compares the number with the newest one seen, which moves up in memory even before a write
     /// (facts/server.md 1.3).
-    fn begin(&self) -> Result<()> {
+    fn begin(&mut self, read_concern: Option<String>) -> Result<()> {
+        let op = &self.op;
+        if !op.shared.topology.is_primary() {
+            return Err(CommandError::new(10107, "Not primary so we cannot begin or continue a transaction"));
+        }
         let mut state = self.session.state.lock();
         if !state.loaded {
             self.load(&mut state);
         }
-        match state.active_number {
-            Some(newest) if newest > self.number => Err(CommandError::new(
-                225,
-                format!(
-                    "Retryable write with txnNumber {} is prohibited on session {} because a newer retryable write with \
-                     txnNumber {newest} has already started on this session.",
-                    self.number, self.session.id
-                ),
-            )),
-            _ => {
-                if state.active_number != Some(self.number) {
-                    state.active_number = Some(self.number);
-                    state.incomplete = false;
-                }
-                Ok(())
+        let here = (state.active_number, state.phase);
+        // What is refused here does not touch the transaction that is open.
+        let step = phase::decide(here, (self.number, self.claim), &self.session.id, op.shared.profile)?;
+        self.belongs = true;
+        if step == Step::Renew {
+            let older = state.active_number;
+            if op.shared.sessions.abort_idle(&mut state) {
+                op.shared.cursors.kill_of_transaction(&self.session.id, older.unwrap_or_default());
             }
+            state.active_number = Some(self.number);
+            state.incomplete = false;
+            state.phase = Phase::Writes;
         }
+        if self.claim == Claim::Begins {
+            state.phase = Phase::InProgress;
+            state.transaction_began = Some(tokio::time::Instant::now());
+            op.shared.sessions.opened(&self.session);
+            state.open = Some(Box::new(OpenTransaction::begin(op, self.number, read_concern)));
+        }
+        if self.is_in_transaction() {
+            let mut open = state.open.take();
+            if let Some(open) = &mut open {
+                open.resume(&op.connection);
+            }
+            op.join_transaction(open);
+        }
+        Ok(())
+    }
+
+    /// Whether the command is part of a multi-document transaction.
+    pub fn is_in_transaction(&self) -> bool {
+        self.claim != Claim::Write
+    }
+
+    /// The command went well: its transaction, if it is still open, waits for the next command.
+    pub fn keep_transaction(&mut self) {
+        self.keeps_transaction = true;
+    }
+
+    /// Takes the open transaction, to commit it: `None` when that was done before.
+    ///
+    /// # Errors
+    /// 251 when it is not open any more.
+    pub fn take_transaction(&self) -> Result<Option<Ended>> {
+        let state = self.session.state.lock();
+        match (state.phase, state.doomed) {
+            (Phase::Committed, _) => Ok(None),
+            (Phase::InProgress, true) => Err(phase::aborted(self.number, self.op.shared.profile)),
+            (Phase::InProgress, false) => match self.op.leave_transaction() {
+                Some(open) => Ok(Some(open.end())),
+                None => Err(not_in_progress()),
+            },
+            (Phase::Writes | Phase::Aborted, _) => Err(not_in_progress()),
+        }
+    }
+
+    /// Undoes the open transaction.
+    ///
+    /// # Errors
+    /// 251 when it is not open any more.
+    pub fn abort_transaction(&self) -> Result<()> {
+        let mut state = self.session.state.lock();
+        if state.phase != Phase::InProgress {
+            return Err(not_in_progress());
+        }
+        state.phase = Phase::Aborted;
+        drop(self.op.leave_transaction());
+        Ok(())
+    }
+
+    /// Writes the session's document into a transaction that is about to be committed.
+    ///
+    /// # Errors
+    /// When somebody else writes it.
+    pub fn stage_commit(
+        &self,
+        writer: &mut dyn Writer,
+        op_time: Timestamp,
+        now: DateTime,
+    ) -> Result<RecordId, WriteConflict> {
+        let state = self.session.state.lock();
+        let store = &self.op.shared.sessions.store;
+        let document = doc! {
+            "_id": self.session.id.document(),
+            "txnNum": self.number,
+            "lastWriteOpTime": { "ts": Bson::Timestamp(op_time), "t": self.op.shared.topology.term() },
+            "lastWriteDate": now,
+            "state": COMMITTED,
+        };
+        let record = store.put(writer, state.record, &document)?;
+        if let Some(older) = state.statements_number {
+            store.forget(writer, record, older, state.statements.keys().copied())?;
+        }
+        Ok(record)
+    }
+
+    /// The transaction has been committed. `record`: where the session's document is, if it wrote anything.
+    pub fn transaction_committed(&self, record: Option<RecordId>) {
+        let catalog = &self.op.shared.sessions;
+        let mut state = self.session.state.lock();
+        state.phase = Phase::Committed;
+        if record.is_some() {
+            state.record = record;
+            catalog.history_size.fetch_sub(state.statements.len() as u64, Ordering::Relaxed);
+            state.statements.clear();
+            state.statements_number = None;
+            catalog.counters.record_writes.fetch_add(1, Ordering::Relaxed);
+        }
+        catalog.closed(&self.session.id, Phase::Committed);
     }
 
     /// Reads the state from `config.transactions` and the history table.
     fn load(&self, state: &mut State) {
         state.loaded = true;
-        let (store, snapshot) = (&self.shared.sessions.store, self.shared.engine.snapshot());
+        let (store, snapshot) = (&self.op.shared.sessions.store, self.op.shared.engine.snapshot());
         let Some((record, stored)) = store.find(&*snapshot, &self.session.id) else { return };
         let Ok(number) = stored.get_i64("txnNum") else { return };
         let statements = store.statements(&*snapshot, record, number);
         state.record = Some(record);
+        if stored.get_str("state").is_ok_and(|state| state == COMMITTED) {
+            state.phase = Phase::Committed;
+            state.record = Some(record);
+            state.active_number = Some(number);
+            return;
+        }
         // A session has a document only because a statement was committed: without one, the history was dropped.
         state.incomplete = statements.is_empty();
         state.active_number = Some(number);
         state.statements_number = Some(number);
-        self.shared.sessions.history_size.fetch_add(statements.len() as u64, Ordering::Relaxed);
+        self.op.shared.sessions.history_size.fetch_add(statements.len() as u64, Ordering::Relaxed);
         state.statements = statements;
     }
 
@@ -141,14 +285,14 @@ impl CheckedOut {
             return Ok(Executed::No);
         }
         if state.incomplete {
-            self.shared.sessions.counters.history_missed.fetch_add(1, Ordering::Relaxed);
+            self.op.shared.sessions.counters.history_missed.fetch_add(1, Ordering::Relaxed);
             return Err(CommandError::new(
                 217,
                 format!("Incomplete history detected for transaction {} on session {}", self.number, self.session.id),
             ));
         }
         let Some(record) = state.statements.get(&id) else { return Ok(Executed::No) };
-        let counters = &self.shared.sessions.counters;
+        let counters = &self.op.shared.sessions.counters;
         counters.retried_statements.fetch_add(1, Ordering::Relaxed);
         if !self.replayed {
             self.replayed = true;
@@ -164,17 +308,17 @@ impl CheckedOut {
     /// When somebody else writes the session's document.
     pub fn stage(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         statements: Vec<(i32, StatementRecord)>,
         op_time: Timestamp,
         now: DateTime,
     ) -> Result<Staged, WriteConflict> {
         let state = self.session.state.lock();
-        let store = &self.shared.sessions.store;
+        let store = &self.op.shared.sessions.store;
         let document = doc! {
             "_id": self.session.id.document(),
             "txnNum": self.number,
-            "lastWriteOpTime": { "ts": Bson::Timestamp(op_time), "t": self.shared.topology.term() },
+            "lastWriteOpTime": { "ts": Bson::Timestamp(op_time), "t": self.op.shared.topology.term() },
             "lastWriteDate": now,
         };
         let record = store.put(transaction, state.record, &document)?;
@@ -189,7 +333,7 @@ impl CheckedOut {
 
     /// The transaction given to [`CheckedOut::stage`] has been committed.
     pub fn committed(&self, staged: Staged) {
-        let catalog = &self.shared.sessions;
+        let catalog = &self.op.shared.sessions;
         let mut state = self.session.state.lock();
         state.record = Some(staged.record);
         if state.statements_number != Some(self.number) {
@@ -202,6 +346,6 @@ impl CheckedOut {
         catalog.history_size.fetch_add((state.statements.len() - before) as u64, Ordering::Relaxed);
         catalog.counters.record_writes.fetch_add(1, Ordering::Relaxed);
         drop(state);
-        catalog.limit_history(&self.shared.params);
+        catalog.limit_history(&self.op.shared.params);
     }
 }

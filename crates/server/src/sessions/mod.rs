@@ -1,12 +1,15 @@
-//! Logical sessions: the cache, the checkout, the retry history.
+//! Logical sessions: the cache, the checkout, the retry history, multi-document transactions.
 //!
 //! Invariants: at most one operation has a session checked out; a statement of a (session, txnNumber) that is in the
-//! history is never executed again; the history of a newer number replaces that of the older one.
+//! history is never executed again; the history of a newer number replaces that of the older one; a session has at most
+//! one open transaction, which is with the operation that has the session or, while nobody has it, with the session.
 
 pub mod catalog;
 pub mod checkout;
 pub mod history;
+pub mod phase;
 pub mod store;
+pub mod transaction;
 
 use std::fmt;
 
@@ -16,6 +19,7 @@ use uuid::Uuid;
 pub use catalog::SessionCatalog;
 pub use checkout::CheckedOut;
 pub use history::{Executed, StatementRecord};
+pub use phase::Phase;
 
 /// A session's identity on the server: the client's id and the digest of the user it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

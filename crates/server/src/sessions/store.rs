@@ -12,7 +12,7 @@ use super::history::StatementRecord;
 use crate::storage::catalog::{Catalog, HISTORY_TABLE};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::storage::{Direction, Engine, Key, Snapshot, Transaction, WriteConflict};
+use crate::storage::{Direction, Engine, Key, Snapshot, WriteConflict, Writer};
 use crate::value::View;
 use crate::value::view::to_raw;
 
@@ -77,7 +77,7 @@ impl SessionStore {
     /// When somebody else writes it.
     pub fn put(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: Option<RecordId>,
         document: &Document,
     ) -> Result<RecordId, WriteConflict> {
@@ -102,7 +102,7 @@ impl SessionStore {
     /// When somebody else writes it.
     pub fn remember(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         number: i64,
         statement: i32,
@@ -118,7 +118,7 @@ impl SessionStore {
     /// When somebody else writes them.
     pub fn forget(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         number: i64,
         statements: impl Iterator<Item = i32>,

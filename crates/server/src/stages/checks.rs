@@ -26,17 +26,14 @@ pub fn database_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Whether a `txnNumber` may come with this command.
+/// Whether a `txnNumber` may come with this command, and whether it may be part of a transaction.
 ///
 /// # Errors
-/// 50768 for a command that is not a retryable write; 115 for a multi-document transaction, which this server does not
-/// have (docs/differences.md).
-pub fn session_options(spec: &CommandSpec, fields: &SessionFields) -> Result<()> {
-    if fields.autocommit == Some(false) {
-        return Err(CommandError::new(
-            115,
-            "multi-document transactions are not supported by this server: it has retryable writes only",
-        ));
+/// 50768 for a command that is not a retryable write; 263 for one that a multi-document transaction cannot have, or cannot
+/// begin with.
+pub fn session_options(spec: &CommandSpec, fields: &SessionFields, database: &str) -> Result<()> {
+    if fields.is_in_transaction() {
+        return in_transaction(spec, fields.starts_transaction, database);
     }
     if fields.txn_number.is_some() && !spec.retryable_write {
         return Err(CommandError::new(
@@ -49,6 +46,34 @@ pub fn session_options(spec: &CommandSpec, fields: &SessionFields) -> Result<()>
         ));
     }
     Ok(())
+}
+
+fn in_transaction(spec: &CommandSpec, starts: bool, database: &str) -> Result<()> {
+    let refused = |text: String| Err(CommandError::new(263, text));
+    let name = spec.name();
+    if name == "count" {
+        return refused(
+            "Cannot run 'count' in a multi-document transaction. Please see \
+             http://dochub.mongodb.org/core/transaction-count for a recommended alternative."
+                .to_owned(),
+        );
+    }
+    if !spec.in_transactions {
+        return refused(format!("Cannot run '{name}' in a multi-document transaction."));
+    }
+    if matches!(database, "config" | "local")
+        || (database == "admin" && !spec.ends_transaction && spec.name() != "bulkWrite")
+    {
+        return refused(format!("Cannot run command against the '{database}' database in a transaction"));
+    }
+    match name {
+        "killCursors" if starts => {
+            refused("Cannot run killCursors as the first operation in a multi-document transaction.".to_owned())
+        }
+        "commitTransaction" if starts => refused("Cannot start a transaction with a commit".to_owned()),
+        "abortTransaction" if starts => refused("Cannot start a transaction with an abort".to_owned()),
+        _ => Ok(()),
+    }
 }
 
 /// Looks through the top-level fields that every command may have.

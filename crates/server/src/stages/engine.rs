@@ -9,15 +9,16 @@ use bson::{Bson, Document};
 use rand::RngExt;
 
 use crate::counters::bump;
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, fail};
 use crate::failpoints::Entered;
 use crate::failpoints::table::{
     FORGET_RETRY_HISTORY, ON_PRIMARY_TRANSACTIONAL_WRITE, SLOW_ENGINE, STALL_IN_ENGINE, STALL_INTERRUPTIBLE,
 };
 use crate::ops::Op;
+use crate::sessions::transaction::Ended;
 use crate::sessions::{CheckedOut, StatementRecord};
-use crate::storage::Transaction;
-use crate::storage::collection::WriteError;
+use crate::storage::collection::{Collection, WriteError};
+use crate::storage::{Key, TableId, Transaction, Value, WriteConflict, Writer};
 use crate::value::number::Number;
 use crate::value::{View, text};
 
@@ -35,6 +36,67 @@ pub fn conflict_back_off(attempt: u32) -> Option<Duration> {
     }
 }
 
+/// The error of a write that met a conflict and cannot wait for its end (facts/server.md 7.2).
+pub fn write_conflict() -> CommandError {
+    let text = "WriteConflict error: this operation conflicted with another operation. Please retry your operation or \
+                multi-document transaction.";
+    CommandError::new(112, text)
+}
+
+/// What one statement writes into.
+#[derive(Debug)]
+pub enum Unit {
+    /// A storage transaction of its own.
+    Own(Box<dyn Transaction>),
+    /// The multi-document transaction that the operation is part of. Nothing is undone for one statement alone: when one
+    /// fails, the whole transaction is aborted.
+    Part(Arc<Op>),
+}
+
+/// Begins to write.
+pub fn begin(op: &Arc<Op>) -> Unit {
+    if op.is_in_transaction() { Unit::Part(Arc::clone(op)) } else { Unit::Own(op.shared.engine.begin()) }
+}
+
+impl Writer for Unit {
+    fn get(&self, table: TableId, key: &[u8]) -> Option<Value> {
+        match self {
+            Unit::Own(transaction) => transaction.get(table, key),
+            Unit::Part(op) => op.with_transaction(|open| open.get(table, key)).flatten(),
+        }
+    }
+
+    fn first_with_prefix(&self, table: TableId, prefix: &[u8]) -> Option<(Key, Value)> {
+        match self {
+            Unit::Own(transaction) => transaction.first_with_prefix(table, prefix),
+            Unit::Part(op) => op.with_transaction(|open| open.first_with_prefix(table, prefix)).flatten(),
+        }
+    }
+
+    fn write(&mut self, table: TableId, key: Key, value: Option<Value>) -> std::result::Result<(), WriteConflict> {
+        match self {
+            Unit::Own(transaction) => transaction.write(table, key, value),
+            Unit::Part(op) => op.with_transaction(|open| open.write(table, key, value)).unwrap_or(Err(WriteConflict)),
+        }
+    }
+}
+
+/// Checks that the operation may write to a collection.
+///
+/// # Errors
+/// 20 for a retryable write where nothing is replicated; 263 for a capped collection in a transaction.
+pub fn check_collection(op: &Op, session: Option<&CheckedOut>, collection: &Collection) -> Result<()> {
+    let ns = &collection.ns;
+    if session.is_some() && !collection.is_replicated() {
+        return fail(20, format!("retryable writes is not supported for unreplicated ns: {ns}"));
+    }
+    if op.is_in_transaction() && collection.capped.is_some() {
+        let text = "is a capped collection. Writes in transactions are not allowed on capped collections.";
+        return fail(263, format!("Collection '{ns}' {text}"));
+    }
+    Ok(())
+}
+
 /// A write that meets conflicts until it goes through.
 #[derive(Debug, Default)]
 pub struct ConflictLoop {
@@ -45,9 +107,15 @@ pub struct ConflictLoop {
 impl ConflictLoop {
     /// The write met a conflict: counts it and sleeps. The sleep does not look for interrupts; whether the caller does
     /// depends on the locks it takes anew.
-    pub async fn met(&mut self, op: &Op) {
+    ///
+    /// # Errors
+    /// 112 in a multi-document transaction, which cannot go on: what it sees will not change.
+    pub async fn met(&mut self, op: &Op) -> Result<()> {
         bump(&op.shared.counters.write_conflicts);
         op.view().write_conflicts += 1;
+        if op.is_in_transaction() {
+            return Err(write_conflict());
+        }
         if !self.noted {
             self.noted = true;
             // The wait is over when the write goes through; see `passed`.
@@ -58,6 +126,7 @@ impl ConflictLoop {
             None => tokio::task::yield_now().await,
         }
         self.attempts = self.attempts.saturating_add(1);
+        Ok(())
     }
 
     /// The write went through, or failed for another reason.
@@ -151,7 +220,8 @@ pub struct Done {
     pub first_id: Bson,
 }
 
-/// Commits a transaction that has written `done` to `ns`, with the retry history in the same commit.
+/// Commits a unit that has written `done` to `ns`, with the retry history in the same commit. What is part of a multi-document
+/// transaction stays with that.
 ///
 /// # Errors
 /// A conflict, what a fail point wants instead of the commit, or 40528 for a write to `config.transactions` by hand
@@ -159,10 +229,16 @@ pub struct Done {
 pub async fn commit(
     op: &Arc<Op>,
     ns: &Namespace,
-    mut transaction: Box<dyn Transaction>,
+    unit: Unit,
     session: Option<&CheckedOut>,
     done: Done,
 ) -> std::result::Result<(), WriteError> {
+    let Unit::Own(mut transaction) = unit else {
+        op.with_transaction(|open| open.wrote(done.documents, done.first_id));
+        take_time(op, ns).await;
+        stall(op, ns).await;
+        return Ok(());
+    };
     let by_hand = is_retry_history(ns);
     if by_hand && op.view().lsid.is_some() {
         return Err(CommandError::new(
@@ -198,6 +274,39 @@ pub async fn commit(
         documents: done.documents,
         first_id: text::value((&done.first_id).into()),
     });
+    Ok(())
+}
+
+/// Commits the multi-document transaction of a session: collections it created, its writes, and the session's document in
+/// `config.transactions`. One that was committed before is committed.
+///
+/// # Errors
+/// 251 when it is not open; 112 when somebody else has created one of its collections. It is undone then.
+pub async fn commit_transaction(op: &Arc<Op>, session: &CheckedOut) -> Result<()> {
+    let ns = Namespace::new("admin", "$cmd");
+    let Some(ended) = session.take_transaction()? else { return Ok(()) };
+    let Ended { mut storage, created, documents, first_id, locks } = ended;
+    let has_written = documents > 0 || !created.is_empty();
+    let mut record = None;
+    if has_written {
+        let op_time = op.shared.topology.next_op_time(&op.shared.clock);
+        let staged = session.stage_commit(&mut *storage, op_time, op.shared.clock.now());
+        record = Some(staged.map_err(|WriteConflict| write_conflict())?);
+    }
+    take_time(op, &ns).await;
+    stall(op, &ns).await;
+    let taken = created.iter().any(|collection| op.shared.catalog.get(&collection.ns).is_some());
+    if taken || !created.iter().all(|collection| op.shared.catalog.adopt(collection).is_ok()) {
+        return Err(write_conflict());
+    }
+    op.note_commit(storage.commit());
+    session.transaction_committed(record);
+    drop(locks);
+    if has_written {
+        op.shared.arrivals.announce();
+        let first_id = text::value((&first_id).into());
+        op.observe(|id, write| ServerEvent::Committed { op: id, write, documents, first_id });
+    }
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::error::CommandError;
 use crate::failpoints::Entered;
 use crate::failpoints::fail_command::{self, Action, Place, Victim};
 use crate::failpoints::table::{
-    FAIL_COMMAND, SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, WAIT_AFTER_COMMAND_FINISHES_EXECUTION,
+    FAIL_COMMAND, LOSE_REPLY, SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, WAIT_AFTER_COMMAND_FINISHES_EXECUTION,
 };
 use crate::ops::Op;
 use crate::pipeline::{Facts, Failed};
@@ -130,6 +130,18 @@ pub async fn after_command(op: &Op, spec: &CommandSpec, database: &str) -> Resul
         note.over();
     }
     Ok(())
+}
+
+/// `loseReply {commands, appName}`: the command has run, and its client will not hear of it.
+pub fn lose_reply(op: &Op, spec: &CommandSpec) {
+    let app_name = op.connection.app_name();
+    let entered = op.shared.fail_points.get(LOSE_REPLY).enter(op.shared.rng(), |data| {
+        let of_app = data.get_str("appName").map_or(true, |wanted| Some(wanted) == app_name.as_deref());
+        of_app && names_command(data, spec)
+    });
+    if entered.is_some() {
+        op.drop_reply();
+    }
 }
 
 fn names_command(data: &Document, spec: &CommandSpec) -> bool {

@@ -8,6 +8,8 @@ use crate::pipeline::Facts;
 
 /// The driver may send the command again.
 const RETRYABLE_WRITE_ERROR: &str = "RetryableWriteError";
+/// The transaction can be tried again as a whole.
+const TRANSIENT_TRANSACTION_ERROR: &str = "TransientTransactionError";
 /// The error came before anything was written, so it says nothing about an earlier attempt.
 const NO_WRITES_PERFORMED: &str = "NoWritesPerformed";
 
@@ -25,18 +27,43 @@ pub fn of_error(op: &Op, facts: &Facts, error: &CommandError) -> Vec<String> {
     if let Some(labels) = &facts.label_override {
         return labels.clone();
     }
+    let is_transient = if facts.ends_transaction {
+        // Whether it was committed may be unknown where the write concern failed.
+        is_transient(error.code) || (error.code == NO_SUCH_TRANSACTION && facts.write_concern_error.is_none())
+    } else {
+        is_transient(error.code)
+            || error.code == NO_SUCH_TRANSACTION
+            || categories(error.code).has(Categories::RETRIABLE)
+    };
+    if facts.session.is_in_transaction() && is_transient {
+        return vec![TRANSIENT_TRANSACTION_ERROR.to_owned()];
+    }
     let retriable = |code: &i32| categories(*code).has(Categories::RETRIABLE);
     computed(op, facts, Some(error.code).filter(retriable).or(write_concern_code(facts)))
 }
 
+/// `NoSuchTransaction`.
+const NO_SUCH_TRANSACTION: i32 = 251;
+
+/// Whether an error that any command of a transaction may meet leaves nothing behind, so that the whole transaction can be
+/// tried again.
+///
+/// Source: `isTransientTransactionError` in `error_labels.cpp` of server 4.4.
+pub fn is_transient(code: i32) -> bool {
+    // LockTimeout, WriteConflict, SnapshotTooOld, SnapshotUnavailable, PreparedTransactionInProgress.
+    matches!(code, 24 | 112 | 239 | 246 | 267)
+}
+
 fn computed(op: &Op, facts: &Facts, code: Option<i32>) -> Vec<String> {
     // The session options must have been read: an error before that has no label.
-    let is_retryable_write = facts.session.txn_number.is_some() && facts.session.autocommit.is_none();
+    let is_retryable_write =
+        facts.session.txn_number.is_some() && (facts.session.autocommit.is_none() || facts.ends_transaction);
     if !is_retryable_write || !code.is_some_and(|code| categories(code).has(Categories::RETRIABLE)) {
         return Vec::new();
     }
     let mut labels = vec![RETRYABLE_WRITE_ERROR.to_owned()];
-    if op.shared.profile.no_writes_performed && facts.op_time_before.is_some() && !op.has_written() {
+    let single = !facts.session.is_in_transaction();
+    if single && op.shared.profile.no_writes_performed && facts.op_time_before.is_some() && !op.has_written() {
         labels.push(NO_WRITES_PERFORMED.to_owned());
     }
     labels

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use backfire_model::Namespace;
 use backfire_model::event::Wait;
@@ -10,6 +11,7 @@ use crate::error::{CommandError, Result};
 use crate::locks::manager::{Acquire, Held};
 use crate::locks::{Level, Mode, Resource, Ticket};
 use crate::ops::Op;
+use crate::params::Param;
 use crate::stages::ticket;
 use crate::views;
 
@@ -72,17 +74,17 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     let intent = database.intent();
     let mut held = Vec::with_capacity(5);
     if !access.reads() {
-        held.push(lock(op, Level::ParallelBatchWriterMode, Resource::ParallelBatchWriter, Mode::IntentShared).await?);
+        held.extend(lock(op, Resource::ParallelBatchWriter, Mode::IntentShared).await?);
     }
-    held.push(lock(op, Level::ReplicationStateTransition, Resource::ReplicationState, Mode::IntentExclusive).await?);
+    held.extend(lock(op, Resource::ReplicationState, Mode::IntentExclusive).await?);
     let pool = if access.reads() { &op.shared.read_tickets } else { &op.shared.write_tickets };
     let ticket = ticket::take(op, pool).await?;
     active(op, access).fetch_add(1, Ordering::Relaxed);
     let mut inside = Inside { op: Arc::clone(op), access, held, _ticket: ticket };
-    inside.held.push(lock(op, Level::Global, Resource::Global, intent).await?);
-    inside.held.push(lock(op, Level::Database, Resource::Database(Arc::from(ns.db.as_str())), database).await?);
+    inside.held.extend(lock(op, Resource::Global, intent).await?);
+    inside.held.extend(lock(op, Resource::Database(Arc::from(ns.db.as_str())), database).await?);
     if let Some(mode) = collection {
-        inside.held.push(lock(op, Level::Collection, Resource::Collection(Arc::from(ns.to_string())), mode).await?);
+        inside.held.extend(lock(op, Resource::Collection(Arc::from(ns.to_string())), mode).await?);
     }
     if access == Access::Write && op.shared.catalog.is_view(ns) {
         return Err(views::refused(ns));
@@ -93,8 +95,37 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     Ok(inside)
 }
 
-async fn lock(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
+/// Creates the collection that a write needs and that is not there.
+///
+/// # Errors
+/// As [`enter`], and when it cannot be created.
+pub async fn create(op: &Arc<Op>, ns: &Namespace) -> Result<()> {
+    // In a transaction it is created where nobody else sees it, so nobody need be kept out.
+    let access = if op.is_in_transaction() { Access::Write } else { Access::ChangeCollection };
+    let inside = enter(op, ns, access).await?;
+    op.collection_or_create(ns)?;
+    drop(inside);
+    Ok(())
+}
+
+/// Takes a lock. One that belongs to a multi-document transaction is kept by it until its end, and not taken twice: then there
+/// is nothing for the caller to hold.
+async fn lock(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option<Held>> {
+    let level = resource.level();
+    let lasts = op.is_in_transaction() && level >= Level::Global;
+    if lasts && op.with_transaction(|open| open.holds(&resource, mode)) == Some(true) {
+        op.check_interrupt()?;
+        op.view().locks.held.insert(level, mode);
+        return Ok(None);
+    }
     let result = lock_interruptibly(op, level, resource, mode).await;
+    let result = result.map(|held| {
+        if !lasts {
+            return Some(held);
+        }
+        op.with_transaction(|open| open.keep(held));
+        None
+    });
     let mut view = op.view();
     match &result {
         Ok(_) => {
@@ -107,6 +138,7 @@ async fn lock(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Res
 }
 
 async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
+    let name = resource.name().to_owned();
     match op.shared.locks.acquire(resource, mode) {
         Acquire::Held(held) => {
             op.check_interrupt()?;
@@ -119,11 +151,31 @@ async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode
                 view.locks.waiting = true;
                 *view.locks.waited.entry((level, mode)).or_default() += 1;
             }
-            let granted = op.wait(pending.granted()).await;
+            let granted = op.wait(within(patience(op), pending.granted())).await;
             op.view().locks.waiting = false;
-            let held = granted?;
+            let Some(held) = granted? else { return Err(too_late(op, level, &name, mode)) };
             note.over();
             Ok(held)
         }
     }
+}
+
+/// How long an operation waits for a lock, if not as long as it takes. One that holds locks already, because it is part of a
+/// multi-document transaction, waits a short time only: whoever it waits for may be waiting for it.
+fn patience(op: &Op) -> Option<Duration> {
+    let limit = op.shared.params.get(Param::TransactionLockTimeoutMillis);
+    u64::try_from(limit).ok().filter(|_| op.is_in_transaction()).map(Duration::from_millis)
+}
+
+async fn within<T>(limit: Option<Duration>, granted: impl Future<Output = T>) -> Option<T> {
+    match limit {
+        Some(limit) => tokio::time::timeout(limit, granted).await.ok(),
+        None => Some(granted.await),
+    }
+}
+
+fn too_late(op: &Op, level: Level, name: &str, mode: Mode) -> CommandError {
+    let limit_ms = op.shared.params.get(Param::TransactionLockTimeoutMillis);
+    let (mode, level) = (mode.name(), level.name());
+    CommandError::new(24, format!("Unable to acquire {mode} lock on '{{{level}, {name}}}' within {limit_ms}ms."))
 }

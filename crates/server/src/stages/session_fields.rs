@@ -24,6 +24,15 @@ pub struct SessionFields {
     pub txn_number: Option<i64>,
     /// `autocommit: false` makes it part of a multi-document transaction.
     pub autocommit: Option<bool>,
+    /// `startTransaction: true` makes it the first of it.
+    pub starts_transaction: bool,
+}
+
+impl SessionFields {
+    /// Whether the command is part of a multi-document transaction.
+    pub fn is_in_transaction(&self) -> bool {
+        self.autocommit == Some(false)
+    }
 }
 
 const STRUCT: &str = "OperationSessionInfo";
@@ -63,7 +72,7 @@ pub fn read(op: &Op, spec: &CommandSpec, request: &Request) -> Result<SessionFie
         number_allowed(op, session.is_some(), number)?;
     }
     transaction_fields(txn_number, autocommit, start)?;
-    Ok(SessionFields { session, txn_number, autocommit })
+    Ok(SessionFields { session, txn_number, autocommit, starts_transaction: start == Some(true) })
 }
 
 fn number_allowed(op: &Op, has_session: bool, number: i64) -> Result<()> {

@@ -9,6 +9,7 @@ use crate::net::Request;
 use crate::ops::Op;
 use crate::pipeline::Facts;
 use crate::stages::fail_point;
+use crate::stages::session_fields::SessionFields;
 use crate::value::View;
 
 /// The largest number of members a write concern can name.
@@ -55,8 +56,13 @@ impl WriteConcern {
 /// Reads the `writeConcern` field.
 ///
 /// # Errors
-/// 72 on a command that does not write; 9 and 14 for bad contents.
-pub fn parse(spec: &CommandSpec, invocation: &dyn Invocation, request: &Request) -> Result<WriteConcern> {
+/// 72 on a command that does not write, and on all but the last one of a transaction; 9 and 14 for bad contents.
+pub fn parse(
+    spec: &CommandSpec,
+    invocation: &dyn Invocation,
+    fields: &SessionFields,
+    request: &Request,
+) -> Result<WriteConcern> {
     let applies = spec.write_concern || invocation.writes();
     let mut concern = WriteConcern { applies, ..WriteConcern::default() };
     let Some(value) = request.get("writeConcern") else { return Ok(concern) };
@@ -68,6 +74,9 @@ pub fn parse(spec: &CommandSpec, invocation: &dyn Invocation, request: &Request)
     };
     if !applies {
         return Err(CommandError::new(72, "Command does not support writeConcern"));
+    }
+    if fields.is_in_transaction() && !spec.ends_transaction {
+        return Err(CommandError::new(72, "writeConcern is not allowed within a multi-statement transaction"));
     }
     for (name, value) in document.iter() {
         match name {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::Document;
 
-use super::{Key, TableId, Transaction, Value, WriteConflict};
+use super::{Key, TableId, Value, WriteConflict, Writer};
 use crate::value::View;
 
 /// What limits a capped collection, and the table that holds its present size.
@@ -52,7 +52,7 @@ impl Capped {
     }
 
     /// What it holds, as a transaction sees it.
-    pub fn size(&self, transaction: &dyn Transaction) -> Size {
+    pub fn size(&self, transaction: &dyn Writer) -> Size {
         let Some(value) = transaction.get(self.table, SIZE) else { return Size::default() };
         let number = |at: usize| value.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map(u64::from_be_bytes);
         Size { bytes: number(0).unwrap_or(0), documents: number(8).unwrap_or(0) }
@@ -62,7 +62,7 @@ impl Capped {
     ///
     /// # Errors
     /// When another insert is under way.
-    pub fn set_size(&self, transaction: &mut dyn Transaction, size: Size) -> Result<(), WriteConflict> {
+    pub fn set_size(&self, transaction: &mut dyn Writer, size: Size) -> Result<(), WriteConflict> {
         let bytes: Vec<u8> = [size.bytes.to_be_bytes(), size.documents.to_be_bytes()].concat();
         transaction.write(self.table, Key::from_slice(SIZE), Some(Value::from(bytes)))
     }

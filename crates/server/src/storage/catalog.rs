@@ -132,12 +132,18 @@ impl Catalog {
     /// # Errors
     /// 48 when it exists.
     pub fn create(&self, ns: &Namespace, options: Document, uuid: Uuid) -> Result<Arc<Collection>> {
+        let collection = self.prepare(ns, options, uuid)?;
+        self.adopt(&collection)?;
+        Ok(collection)
+    }
+
+    /// Makes a collection with its index on `_id`, and does not put it into the catalog yet: see [`Catalog::adopt`].
+    ///
+    /// # Errors
+    /// When there is a view of that name, or the options are not valid.
+    pub fn prepare(&self, ns: &Namespace, options: Document, uuid: Uuid) -> Result<Arc<Collection>> {
         if self.views.read().contains_key(ns) {
             return Err(crate::views::refused(ns));
-        }
-        let mut collections = self.collections.write();
-        if collections.contains_key(ns) {
-            return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
         }
         let mut spec = doc! { "v": 2, "key": { "_id": 1 }, "name": "_id_" };
         if let Ok(collation) = options.get_document("collation") {
@@ -149,10 +155,22 @@ impl Catalog {
         let (validator, collation) = (Validator::from_options(&options)?, collation_of(&options)?);
         let collection = Collection::new(ns.clone(), uuid, options, records, vec![Arc::new(id_index)], 0);
         let collection = collection.with_capped(capped).with_validator(validator).with_collation(collation);
-        let collection = Arc::new(collection);
-        self.store(&collection);
-        collections.insert(ns.clone(), Arc::clone(&collection));
-        Ok(collection)
+        Ok(Arc::new(collection))
+    }
+
+    /// Puts a prepared collection into the catalog.
+    ///
+    /// # Errors
+    /// 48 when there is one of that name.
+    pub fn adopt(&self, collection: &Arc<Collection>) -> Result<()> {
+        let ns = &collection.ns;
+        let mut collections = self.collections.write();
+        if collections.contains_key(ns) {
+            return Err(CommandError::new(48, format!("Collection already exists. NS: {ns}")));
+        }
+        self.store(collection);
+        collections.insert(ns.clone(), Arc::clone(collection));
+        Ok(())
     }
 
     /// The collection called `ns`, created without options if it is not there. `uuid` is asked only then.
@@ -241,6 +259,18 @@ impl Catalog {
             self.engine.drop_table(index.table);
         }
         Some(collection)
+    }
+
+    /// Adds an index to an empty collection that is prepared and not yet in the catalog: see [`Catalog::adopt`].
+    ///
+    /// # Errors
+    /// When the specification cannot be read.
+    pub fn prepare_index(&self, collection: &Collection, spec: Document) -> Result<()> {
+        let index = Arc::new(index_from(spec, self.engine.allocate_table())?);
+        let mut indexes = (*collection.indexes()).clone();
+        indexes.push(index);
+        collection.set_indexes(indexes);
+        Ok(())
     }
 
     /// Adds an index and fills it.

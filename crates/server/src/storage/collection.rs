@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::capped::{Capped, Size};
 use super::record::RecordId;
-use super::{Direction, Key, Snapshot, TableId, Transaction, Value, WriteConflict};
+use super::{Direction, Key, Snapshot, TableId, Value, WriteConflict, Writer};
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::query::Matcher;
@@ -123,7 +123,7 @@ impl Index {
     fn add(
         &self,
         ns: &Namespace,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         key: &IndexKey,
         record: RecordId,
     ) -> Result<(), WriteError> {
@@ -256,7 +256,7 @@ impl Collection {
     ///
     /// # Errors
     /// 11000 when a unique index has its key already; a conflict with another transaction.
-    pub fn insert(&self, transaction: &mut dyn Transaction, document: &RawDocument) -> Result<RecordId, WriteError> {
+    pub fn insert(&self, transaction: &mut dyn Writer, document: &RawDocument) -> Result<RecordId, WriteError> {
         if let Some(capped) = &self.capped {
             self.make_room(capped, transaction, document.as_bytes().len() as u64)?;
         }
@@ -267,7 +267,7 @@ impl Collection {
     }
 
     /// Removes the oldest documents until one of `bytes` fits.
-    fn make_room(&self, capped: &Capped, transaction: &mut dyn Transaction, bytes: u64) -> Result<(), WriteError> {
+    fn make_room(&self, capped: &Capped, transaction: &mut dyn Writer, bytes: u64) -> Result<(), WriteError> {
         if bytes > capped.max_bytes {
             return Err(CommandError::bad_value("object to insert exceeds cappedMaxSize").into());
         }
@@ -291,7 +291,7 @@ impl Collection {
     /// As [`Collection::insert`].
     pub fn add_entries(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         document: &RawDocument,
     ) -> Result<(), WriteError> {
@@ -309,7 +309,7 @@ impl Collection {
     /// As [`Collection::insert`].
     pub fn replace(
         &self,
-        transaction: &mut dyn Transaction,
+        transaction: &mut dyn Writer,
         record: RecordId,
         old: &RawDocument,
         new: &RawDocument,
@@ -342,12 +342,7 @@ impl Collection {
     ///
     /// # Errors
     /// A conflict with another transaction.
-    pub fn remove(
-        &self,
-        transaction: &mut dyn Transaction,
-        record: RecordId,
-        old: &RawDocument,
-    ) -> Result<(), WriteError> {
+    pub fn remove(&self, transaction: &mut dyn Writer, record: RecordId, old: &RawDocument) -> Result<(), WriteError> {
         if let Some(capped) = &self.capped {
             let mut size = capped.size(transaction);
             size.bytes = size.bytes.saturating_sub(old.as_bytes().len() as u64);
@@ -357,12 +352,7 @@ impl Collection {
         self.take_out(transaction, record, old)
     }
 
-    fn take_out(
-        &self,
-        transaction: &mut dyn Transaction,
-        record: RecordId,
-        old: &RawDocument,
-    ) -> Result<(), WriteError> {
+    fn take_out(&self, transaction: &mut dyn Writer, record: RecordId, old: &RawDocument) -> Result<(), WriteError> {
         transaction.write(self.records, record.key(), None)?;
         for index in self.indexes().iter() {
             for key in &index.keys_of(old)?.keys {

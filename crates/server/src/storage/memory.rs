@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 
-use super::{CommitId, Direction, Engine, Key, Snapshot, TableId, Transaction, Value, WriteConflict};
+use super::{CommitId, Direction, Engine, Key, Snapshot, TableId, Transaction, Value, WriteConflict, Writer};
 
 type Tables = imbl::OrdMap<TableId, OrdMap<Key, Value>>;
 
@@ -50,6 +50,8 @@ struct MemoryTransaction {
     id: TransactionId,
     base: Tables,
     writes: BTreeMap<(TableId, Key), Option<Value>>,
+    /// The base with the writes: made when it is first asked for, and kept up to date from then on.
+    merged: Option<Tables>,
 }
 
 impl Engine for MemoryEngine {
@@ -63,6 +65,7 @@ impl Engine for MemoryEngine {
             id: TransactionId(self.shared.next_transaction.fetch_add(1, Ordering::Relaxed)),
             base: self.shared.tables.read().clone(),
             writes: BTreeMap::new(),
+            merged: None,
         })
     }
 
@@ -141,7 +144,16 @@ impl Snapshot for MemorySnapshot {
     }
 }
 
-impl Transaction for MemoryTransaction {
+/// Sets or removes a key.
+fn apply(tables: &mut Tables, table: TableId, key: &Key, value: Option<&Value>) {
+    let table = tables.entry(table).or_default();
+    match value {
+        Some(value) => drop(table.insert(key.clone(), Value::clone(value))),
+        None => drop(table.remove(key)),
+    }
+}
+
+impl Writer for MemoryTransaction {
     fn get(&self, table: TableId, key: &[u8]) -> Option<Value> {
         match self.writes.get(&(table, Key::from_slice(key))) {
             Some(written) => written.clone(),
@@ -187,21 +199,34 @@ impl Transaction for MemoryTransaction {
             }
             intents.insert(slot.clone(), self.id);
         }
+        if let Some(merged) = &mut self.merged {
+            apply(merged, slot.0, &slot.1, value.as_ref());
+        }
         self.writes.insert(slot, value);
         Ok(())
+    }
+}
+
+impl Transaction for MemoryTransaction {
+    fn view(&mut self) -> Box<dyn Snapshot> {
+        let merged = self.merged.get_or_insert_with(|| {
+            let mut merged = self.base.clone();
+            for ((table, key), value) in &self.writes {
+                apply(&mut merged, *table, key, value.as_ref());
+            }
+            merged
+        });
+        Box::new(MemorySnapshot { tables: merged.clone() })
     }
 
     fn commit(mut self: Box<Self>) -> CommitId {
         let writes = std::mem::take(&mut self.writes);
         // Let go of the base first: while it is shared, every write below would copy the path to its key.
         self.base = Tables::new();
+        self.merged = None;
         let mut tables = self.shared.tables.write();
         for ((table, key), value) in &writes {
-            let table = tables.entry(*table).or_default();
-            match value {
-                Some(value) => drop(table.insert(key.clone(), value.clone())),
-                None => drop(table.remove(key)),
-            }
+            apply(&mut tables, *table, key, value.as_ref());
         }
         let commit = CommitId(self.shared.commits.fetch_add(1, Ordering::Relaxed));
         drop(tables);
@@ -272,6 +297,26 @@ mod tests {
         fourth.commit();
         assert_eq!(engine.snapshot().len(TABLE), 0);
         assert!(engine.shared.intents.lock().is_empty());
+    }
+
+    #[test]
+    fn a_view_has_the_writes_so_far_and_no_others() {
+        let engine = MemoryEngine::default();
+        let mut before = engine.begin();
+        before.write(TABLE, key("a"), value("1")).unwrap();
+        before.commit();
+        let (mut open, mut other) = (engine.begin(), engine.begin());
+        open.write(TABLE, key("b"), value("2")).unwrap();
+        other.write(TABLE, key("c"), value("3")).unwrap();
+        other.commit();
+        let first = open.view();
+        open.write(TABLE, key("a"), None).unwrap();
+        let seen = |view: &dyn Snapshot| [b"a", b"b", b"c"].map(|key| view.get(TABLE, key).is_some());
+        assert_eq!(seen(&*first), [true, true, false]);
+        assert_eq!(seen(&*open.view()), [false, true, false]);
+        assert_eq!(seen(&*engine.snapshot()), [true, false, true]);
+        open.commit();
+        assert_eq!(seen(&*engine.snapshot()), [false, true, true]);
     }
 
     #[test]

@@ -99,8 +99,8 @@ pub trait Snapshot: Send + Sync + std::fmt::Debug {
     fn fork(&self) -> Box<dyn Snapshot>;
 }
 
-/// Writes that become visible together, or not at all. Dropping it undoes it.
-pub trait Transaction: Send + std::fmt::Debug {
+/// What a statement reads and writes documents through.
+pub trait Writer: Send + std::fmt::Debug {
     /// The value of `key`, with this transaction's own writes.
     fn get(&self, table: TableId, key: &[u8]) -> Option<Value>;
 
@@ -112,6 +112,13 @@ pub trait Transaction: Send + std::fmt::Debug {
     /// # Errors
     /// When another transaction has it.
     fn write(&mut self, table: TableId, key: Key, value: Option<Value>) -> Result<(), WriteConflict>;
+}
+
+/// Writes that become visible together, or not at all. Dropping it undoes it. It may stay open from one command to the next:
+/// from its first write of a key to its end, nobody else can write that key.
+pub trait Transaction: Writer {
+    /// What this transaction sees: the state in which it began, with its own writes so far. Unaffected by later ones.
+    fn view(&mut self) -> Box<dyn Snapshot>;
 
     /// Makes the writes visible, all at once.
     fn commit(self: Box<Self>) -> CommitId;

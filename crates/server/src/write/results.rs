@@ -1,13 +1,17 @@
 //! The result of a write command and its reply (facts/server.md 11.1, 11.2).
 
+use std::sync::Arc;
+
 use backfire_model::event::ServerEvent;
 use bson::raw::{CString, RawArrayBuf, RawDocumentBuf, cstr};
 use bson::{Bson, Document, doc};
 
 use crate::commands::{Reply, Run};
 use crate::error::{Categories, CommandError};
+use crate::ops::Op;
 use crate::pipeline::Failed;
 use crate::server::Shared;
+use crate::stages::labels;
 use crate::stages::reply::append_document;
 use crate::value::view::to_raw;
 
@@ -33,6 +37,8 @@ pub struct WriteResults {
     upserted: Vec<(i32, Bson)>,
     errors: Vec<(i32, CommandError)>,
     retried: Vec<i32>,
+    /// The operation, if it is part of a multi-document transaction.
+    transaction: Option<Arc<Op>>,
 }
 
 /// What one statement did.
@@ -56,8 +62,9 @@ const ERROR_TEXT_MIN_ERRORS: usize = 2;
 
 impl WriteResults {
     /// Nothing done yet.
-    pub fn new(kind: WriteKind) -> Self {
-        Self { kind, n: 0, modified: 0, upserted: Vec::new(), errors: Vec::new(), retried: Vec::new() }
+    pub fn new(kind: WriteKind, op: &Arc<Op>) -> Self {
+        let transaction = op.is_in_transaction().then(|| Arc::clone(op));
+        Self { kind, n: 0, modified: 0, upserted: Vec::new(), errors: Vec::new(), retried: Vec::new(), transaction }
     }
 
     /// Statement `index` inserted a document by upsert.
@@ -72,13 +79,20 @@ impl WriteResults {
     }
 
     /// Statement `index` failed. Goes on (`Ok`) or ends the whole command (`Err`): an interruption is never a
-    /// `writeErrors` entry, whatever was committed before it (facts/server.md 3.3).
+    /// `writeErrors` entry, whatever was committed before it (facts/server.md 3.3), and an error that asks for another try of
+    /// the whole transaction is none either. In a transaction any other error is, and aborts it.
     ///
     /// # Errors
     /// The same error, when it ends the command.
     pub fn failed(&mut self, index: usize, error: CommandError) -> Result<(), CommandError> {
         if error.categories().has(Categories::INTERRUPTION) {
             return Err(error);
+        }
+        if let Some(op) = &self.transaction {
+            if labels::is_transient(error.code) {
+                return Err(error);
+            }
+            drop(op.leave_transaction());
         }
         self.errors.push((index as i32, error));
         Ok(())
@@ -109,9 +123,9 @@ impl WriteResults {
         }
     }
 
-    /// Whether any statement failed.
-    pub fn has_errors(&self) -> bool {
-        !self.errors.is_empty()
+    /// Whether the statements that are left are not tried: one has failed, and they are ordered or part of a transaction.
+    pub fn stops(&self, ordered: bool) -> bool {
+        !self.errors.is_empty() && (ordered || self.transaction.is_some())
     }
 
     /// The reply.

@@ -15,10 +15,10 @@ use crate::query::{Matcher, Sort};
 use crate::server::Shared;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
-use crate::stages::locks::{Access, Inside, enter};
-use crate::storage::Value;
+use crate::stages::locks::{Access, Inside, create, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
+use crate::storage::{Value, Writer};
 use crate::update::{ApplyContext, Update};
 use crate::value::view::to_raw;
 use crate::value::{View, compare};
@@ -119,8 +119,14 @@ impl Job<'_> {
         loop {
             match self.attempt(&mut conflicts).await {
                 // Somebody else has inserted the document that this upsert wanted to insert: now there is one to update.
-                Err(error) if error.code == 11000 && self.upsert && self.wants_the_duplicate(&error) => {
-                    conflicts.met(self.op).await;
+                // In a transaction it stays unseen.
+                Err(error)
+                    if error.code == 11000
+                        && self.upsert
+                        && !self.op.is_in_transaction()
+                        && self.wants_the_duplicate(&error) =>
+                {
+                    conflicts.met(self.op).await?;
                 }
                 result => {
                     conflicts.passed(self.op);
@@ -133,16 +139,11 @@ impl Job<'_> {
     async fn attempt(&self, conflicts: &mut ConflictLoop) -> Result<Outcome> {
         let shared = &self.op.shared;
         if self.upsert && shared.catalog.get(self.ns).is_none() {
-            let inside = enter(self.op, self.ns, Access::ChangeCollection).await?;
-            shared.catalog.get_or_create(self.ns, || shared.new_uuid())?;
-            drop(inside);
+            create(self.op, self.ns).await?;
         }
         let mut inside = Some(enter(self.op, self.ns, Access::Write).await?);
-        let Some(collection) = shared.catalog.get(self.ns) else { return Ok(Outcome::default()) };
-        if self.session.is_some() && !collection.is_replicated() {
-            let text = format!("retryable writes is not supported for unreplicated ns: {}", self.ns);
-            return Err(CommandError::new(20, text));
-        }
+        let Some(collection) = self.op.collection(self.ns)? else { return Ok(Outcome::default()) };
+        engine::check_collection(self.op, self.session, &collection)?;
         engine::stall_interruptibly(self.op, self.ns).await?;
         let mut outcome = Outcome::default();
         let mut candidates = self.candidates(&collection).await?;
@@ -194,7 +195,7 @@ impl Job<'_> {
                 Err(WriteError::Failed(error)) => return Err(error),
                 Err(WriteError::Conflict) => {
                     drop(inside.take());
-                    conflicts.met(self.op).await;
+                    conflicts.met(self.op).await?;
                     *inside = Some(enter(self.op, self.ns, Access::Write).await?);
                 }
             }
@@ -203,8 +204,8 @@ impl Job<'_> {
 
     /// Updates one document if it is still there and still matches.
     async fn one(&self, collection: &Collection, record: RecordId) -> Result<Tried, WriteError> {
-        let mut transaction = self.op.shared.engine.begin();
-        let Some(before) = transaction.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
+        let mut unit = engine::begin(self.op);
+        let Some(before) = unit.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
         let document = raw(&before);
         let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
         let applied = self.update.apply(document, how.array_position, &apply_context(&self.op.shared))?;
@@ -219,8 +220,8 @@ impl Job<'_> {
         };
         if change.changed {
             self.check_change(collection, document, &change.after)?;
-            collection.replace(&mut *transaction, record, document, &change.after)?;
-            self.commit(transaction, &change).await?;
+            collection.replace(&mut unit, record, document, &change.after)?;
+            self.commit(unit, &change).await?;
         }
         Ok(Tried::Updated(Box::new(change)))
     }
@@ -241,9 +242,9 @@ impl Job<'_> {
         }
         let change = Change { before: None, after, oplog: document, changed: true, collection: collection.uuid };
         loop {
-            let mut transaction = shared.engine.begin();
-            let result = match collection.insert(&mut *transaction, &change.after) {
-                Ok(_) => self.commit(transaction, &change).await,
+            let mut unit = engine::begin(self.op);
+            let result = match collection.insert(&mut unit, &change.after) {
+                Ok(_) => self.commit(unit, &change).await,
                 Err(error) => Err(error),
             };
             match result {
@@ -251,7 +252,7 @@ impl Job<'_> {
                     conflicts.passed(self.op);
                     return Ok(change);
                 }
-                Err(WriteError::Conflict) => conflicts.met(self.op).await,
+                Err(WriteError::Conflict) => conflicts.met(self.op).await?,
                 Err(WriteError::Failed(error)) => return Err(error),
             }
         }
@@ -271,14 +272,10 @@ impl Job<'_> {
         Ok(())
     }
 
-    async fn commit(
-        &self,
-        transaction: Box<dyn crate::storage::Transaction>,
-        change: &Change,
-    ) -> Result<(), WriteError> {
+    async fn commit(&self, unit: engine::Unit, change: &Change) -> Result<(), WriteError> {
         let statements = if self.session.is_some() { (self.remember)(change)? } else { Vec::new() };
         let done = Done { statements, documents: 1, first_id: id_of(&change.after) };
-        engine::commit(self.op, self.ns, transaction, self.session, done).await
+        engine::commit(self.op, self.ns, unit, self.session, done).await
     }
 
     /// Whether the key that was there already is one that the filter asks for: then trying again finds a document.

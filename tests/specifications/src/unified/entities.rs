@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_driver::{
-    ClientSession, Collection, Cursor, Database, ReadConcern, ReadPreference, SessionOptions, WriteConcern,
+    ClientSession, Collection, Cursor, Database, ReadConcern, ReadPreference, SessionOptions, TransactionOptions,
+    WriteConcern,
 };
 use bson::{Bson, Document};
 use parking_lot::Mutex;
@@ -188,15 +189,10 @@ impl Entities {
 
     fn session_options(&self, options: Document) -> Checked<SessionOptions> {
         let mut fields = Fields::new("sessionOptions", options);
-        // The driver has no transactions, so there is nothing that these could change.
-        let transactions: Option<Document> = fields.optional("defaultTransactionOptions")?;
-        if let Some(unknown) = transactions
-            .iter()
-            .flat_map(Document::keys)
-            .find(|name| !["maxCommitTimeMS", "readConcern", "writeConcern", "readPreference"].contains(&name.as_str()))
-        {
-            fail!("defaultTransactionOptions: unknown field '{unknown}'");
-        }
+        let transaction: Option<Document> = fields.optional("defaultTransactionOptions")?;
+        let mut transaction = Fields::new("defaultTransactionOptions", transaction.unwrap_or_default());
+        let default_transaction = transaction_options(&mut transaction)?;
+        transaction.done()?;
         let snapshot_time = match fields.optional::<String>("snapshotTime")? {
             None => None,
             Some(id) => match self.value(&id)? {
@@ -209,10 +205,31 @@ impl Entities {
             snapshot: fields.optional("snapshot")?.unwrap_or(false),
             snapshot_time,
             default_timeout: fields.optional("defaultTimeoutMS")?.map(Duration::from_millis),
+            default_transaction,
         };
         fields.done()?;
         Ok(options)
     }
+}
+
+/// Takes the options of a transaction out of some fields.
+///
+/// # Errors
+/// When the driver does not take one of them.
+pub fn transaction_options(fields: &mut Fields) -> Checked<TransactionOptions> {
+    let read_concern: Option<Document> = fields.optional("readConcern")?;
+    let write_concern: Option<Document> = fields.optional("writeConcern")?;
+    let read_preference: Option<Document> = fields.optional("readPreference")?;
+    Ok(TransactionOptions {
+        read_concern: read_concern.as_ref().map(ReadConcern::from_document).transpose().map_err(Failure::new)?,
+        write_concern: write_concern.as_ref().map(WriteConcern::from_document).transpose().map_err(Failure::new)?,
+        read_preference: read_preference
+            .as_ref()
+            .map(ReadPreference::from_document)
+            .transpose()
+            .map_err(Failure::new)?,
+        max_commit_time: fields.optional("maxCommitTimeMS")?.map(Duration::from_millis),
+    })
 }
 
 /// The options of databases and collections.

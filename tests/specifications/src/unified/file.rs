@@ -66,6 +66,8 @@ pub struct Operation {
     pub arguments: Document,
     /// The operation that `runOnThread` runs.
     pub inner: Option<Box<Operation>>,
+    /// The operations that `withTransaction` runs.
+    pub body: Vec<Operation>,
     /// What must come out.
     pub expectation: Expectation,
     /// The name under which the result is kept.
@@ -169,6 +171,17 @@ impl Operation {
             Some(other) => fail!("operation {name}: {other} is not an operation within it"),
             None => None,
         };
+        let body = match arguments.remove("callback") {
+            Some(Bson::Array(operations)) if name == "withTransaction" => {
+                let read = |operation: &Bson| match operation {
+                    Bson::Document(operation) => Self::read(operation.clone()),
+                    other => fail!("operation {name}: {other} is not an operation within it"),
+                };
+                operations.iter().map(read).collect::<Checked<_>>()?
+            }
+            Some(other) => fail!("operation {name}: {other} is not a list of operations within it"),
+            None => Vec::new(),
+        };
         let ignored: bool = fields.optional("ignoreResultAndError")?.unwrap_or(false);
         let result: Option<Bson> = fields.optional("expectResult")?;
         let error: Option<Document> = fields.optional("expectError")?;
@@ -184,7 +197,7 @@ impl Operation {
             fail!("operation {name}: saveResultAsEntity with ignoreResultAndError or expectError");
         }
         fields.done()?;
-        Ok(Self { name, object, arguments, inner, expectation, save_as })
+        Ok(Self { name, object, arguments, inner, body, expectation, save_as })
     }
 }
 

@@ -149,6 +149,8 @@ impl Context {
         for name in fail_points {
             self.run("admin", doc! {"configureFailPoint": name, "mode": "off"}).await?;
         }
+        // A transaction that was left open would keep the next test from dropping its collections.
+        self.run("admin", doc! {"killAllSessions": []}).await?;
         Ok(())
     }
 

@@ -84,6 +84,7 @@ impl OfServer {
         let wanted = Wanted {
             idle_connections: options.idle_connections,
             idle_cursors: options.idle_cursors,
+            idle_sessions: options.idle_sessions,
             truncate: options.truncate_ops,
             owner: Wanted::owner(&self.op, !options.all_users),
         };
@@ -163,7 +164,7 @@ impl Environment for OfServer {
         if let Some(resolved) = views::resolve(&self.shared.catalog, &ns)? {
             return self.of_view(&resolved);
         }
-        let Some(collection) = self.shared.catalog.get(&ns) else {
+        let Some(collection) = self.op.collection(&ns)? else {
             return Ok(no_documents());
         };
         let scan = Scan::new(&self.op, collection, Arc::new(Matcher::all()), None)?;

@@ -19,6 +19,7 @@ use crate::counters::bump;
 use crate::cursors::from_list;
 use crate::error::{Result, fail};
 use crate::net::Request;
+use crate::ops::Op;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
 use crate::query::Matcher;
@@ -46,6 +47,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         }
         parse(request, shared)
     },
+    in_transactions: true,
     snapshot_reads: true,
     ..CommandSpec::READ
 };
@@ -157,6 +159,7 @@ impl Invocation for Aggregate {
         Box::pin(async move {
             bump(&run.shared().counters.ops.command);
             run.op.view().ns = self.ns.to_string();
+            self.check_transaction(run.op)?;
             match self.pipeline.output() {
                 Some(output) => {
                     self.write(&run, output).await?;
@@ -170,11 +173,23 @@ impl Invocation for Aggregate {
 }
 
 impl Aggregate {
+    /// Refuses what a transaction cannot have: stages that write, and those that tell of the server and not of data.
+    fn check_transaction(&self, op: &Op) -> Result<()> {
+        if !op.is_in_transaction() {
+            return Ok(());
+        }
+        let stage = match (self.pipeline.output(), self.pipeline.source()) {
+            (Some(output), _) => output.name(),
+            (None, Some(source)) => source.name(),
+            (None, None) => return Ok(()),
+        };
+        fail(263, format!("Stage not supported inside of a multi-document transaction: {stage}"))
+    }
+
     /// Starts the pipeline on the collection as it is now.
     fn start(&self, run: &Run<'_>) -> Result<AggregateSource> {
-        let shared = run.shared();
         let reader = Reader::new(run.op);
-        let collection = self.pipeline.reads_collection().then(|| shared.catalog.get(&self.reads)).flatten();
+        let collection = if self.pipeline.reads_collection() { run.op.collection(&self.reads)? } else { None };
         let (input, size) = match collection {
             Some(collection) => {
                 let size = collection.count(&*run.op.snapshot());

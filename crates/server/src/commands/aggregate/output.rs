@@ -18,7 +18,7 @@ use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
-use crate::storage::{Direction, Transaction};
+use crate::storage::{Direction, Writer};
 use crate::value::view::{to_document, to_raw};
 use crate::write::prepare::{document_to_store, id_of};
 
@@ -118,7 +118,7 @@ async fn replace_all(run: &Run<'_>, ns: &Namespace, documents: &[RawDocumentBuf]
         let result = replace_in_one(run, ns, &collection, documents).await;
         drop(inside);
         match result {
-            Err(WriteError::Conflict) => conflicts.met(run.op).await,
+            Err(WriteError::Conflict) => conflicts.met(run.op).await?,
             Err(WriteError::Failed(error)) => return Err(error),
             Ok(()) => return Ok(()),
         }
@@ -133,13 +133,13 @@ async fn replace_in_one(
 ) -> Result<(), WriteError> {
     use std::ops::Bound::Unbounded;
     let shared = run.shared();
-    let mut transaction = shared.engine.begin();
+    let mut unit = engine::begin(run.op);
     let mut old = Vec::new();
     let snapshot = shared.engine.snapshot();
     snapshot.scan(collection.records, Unbounded, Unbounded, Direction::Forward, usize::MAX, &mut old);
     for (key, value) in old {
         if let Some(record) = RecordId::from_bytes(&key) {
-            collection.remove(&mut *transaction, record, raw(&value))?;
+            collection.remove(&mut unit, record, raw(&value))?;
         }
     }
     let mut first_id = Bson::Null;
@@ -148,10 +148,10 @@ async fn replace_in_one(
         if at == 0 {
             first_id = id_of(&document);
         }
-        collection.insert(&mut *transaction, &document)?;
+        collection.insert(&mut unit, &document)?;
     }
     let done = Done { statements: Vec::new(), documents: documents.len() as u32, first_id };
-    engine::commit(run.op, ns, transaction, None, done).await
+    engine::commit(run.op, ns, unit, None, done).await
 }
 
 async fn merge_one(run: &Run<'_>, ns: &Namespace, merge: &Merge, document: &RawDocumentBuf) -> Result<()> {
@@ -166,7 +166,7 @@ async fn merge_one(run: &Run<'_>, ns: &Namespace, merge: &Merge, document: &RawD
         let result = merge_into(run, ns, &collection, merge, &document, found.map(|(record, _)| record)).await;
         drop(inside);
         match result {
-            Err(WriteError::Conflict) => conflicts.met(run.op).await,
+            Err(WriteError::Conflict) => conflicts.met(run.op).await?,
             Err(WriteError::Failed(error)) => return Err(error),
             Ok(()) => return Ok(()),
         }
@@ -206,8 +206,8 @@ async fn merge_into(
     found: Option<RecordId>,
 ) -> Result<(), WriteError> {
     let shared = run.shared();
-    let mut transaction: Box<dyn Transaction> = shared.engine.begin();
-    let there = found.and_then(|record| Some((record, transaction.get(collection.records, &record.key())?)));
+    let mut unit = engine::begin(run.op);
+    let there = found.and_then(|record| Some((record, unit.get(collection.records, &record.key())?)));
     let id = match there {
         None => match merge.when_not_matched {
             WhenNotMatched::Discard => return Ok(()),
@@ -217,13 +217,13 @@ async fn merge_into(
                 return Err(CommandError::new(13113, text).into());
             }
             WhenNotMatched::Insert => {
-                collection.insert(&mut *transaction, document)?;
+                collection.insert(&mut unit, document)?;
                 id_of(document)
             }
         },
         // Inserting it is what finds the duplicate and names it.
         Some(_) if matches!(merge.when_matched, WhenMatched::Fail) => {
-            collection.insert(&mut *transaction, document)?;
+            collection.insert(&mut unit, document)?;
             id_of(document)
         }
         Some((record, existing)) => {
@@ -236,9 +236,9 @@ async fn merge_into(
             if combined.as_bytes() == old.as_bytes() {
                 return Ok(());
             }
-            collection.replace(&mut *transaction, record, old, &combined)?;
+            collection.replace(&mut unit, record, old, &combined)?;
             id_of(&combined)
         }
     };
-    engine::commit(run.op, ns, transaction, None, Done { statements: Vec::new(), documents: 1, first_id: id }).await
+    engine::commit(run.op, ns, unit, None, Done { statements: Vec::new(), documents: 1, first_id: id }).await
 }

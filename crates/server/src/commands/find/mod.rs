@@ -81,6 +81,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             no_timeout: flag("noCursorTimeout"),
         }))
     },
+    in_transactions: true,
     snapshot_reads: true,
     ..CommandSpec::READ
 };
@@ -212,7 +213,7 @@ impl Invocation for Find {
             op.view().ns = self.ns.to_string();
             let inside = enter(op, &self.ns, Access::Read).await?;
             let executor = |error: CommandError| error.caused_by("Executor error during find command");
-            let Some(collection) = op.shared.catalog.get(&self.ns) else {
+            let Some(collection) = op.collection(&self.ns)? else {
                 hold(op).await.map_err(executor)?;
                 return Ok(batch::reply(RawArrayBuf::new(), 0, &self.ns.to_string(), Shape::BatchLast, op.read_time()));
             };

@@ -13,6 +13,7 @@ use std::sync::Arc;
 use backfire_driver::operation::{Action, Execute};
 use backfire_driver::{ClientSession, Collection, Cursor, DriverError};
 use bson::{Bson, Document};
+use futures_util::future::BoxFuture;
 
 use super::entities::{Entities, Entity};
 use super::file::{Expectation, Operation};
@@ -51,16 +52,36 @@ pub async fn execute(context: &Arc<Context>, operation: &Operation) -> Checked {
 }
 
 async fn execute_on_entity(entities: &Entities, operation: &Operation) -> Checked {
+    execute_and_tell(entities, operation).await.map(drop)
+}
+
+/// The same, and tells of the driver's error that was expected.
+fn execute_and_tell<'a>(
+    entities: &'a Entities,
+    operation: &'a Operation,
+) -> BoxFuture<'a, Checked<Option<DriverError>>> {
+    Box::pin(async move {
+        let executed = execute_with_driver(entities, operation).await?;
+        let error = executed.as_ref().err().cloned();
+        judge(entities, operation, executed)?;
+        Ok(error)
+    })
+}
+
+async fn execute_with_driver(entities: &Entities, operation: &Operation) -> Checked<Executed> {
     let name = operation.name.as_str();
     let arguments = Arguments::new(operation, entities)?;
-    let executed = match entities.get(&operation.object)? {
-        Entity::Client(client) => client::run(&client.client, name, arguments).await?,
-        Entity::Database(database) => database::run(&database, name, arguments).await?,
-        Entity::Collection(collection) => collection::run(&collection, name, arguments).await?,
-        Entity::Session(session) => session::run(&session, name, arguments)?,
-        Entity::Cursor(cursor) => cursor::run(&mut *cursor.lock().await, name, arguments).await?,
-        Entity::Thread(_) | Entity::Value(_) | Entity::Bucket => return Err(unknown()),
-    };
+    match entities.get(&operation.object)? {
+        Entity::Client(client) => client::run(&client.client, name, arguments).await,
+        Entity::Database(database) => database::run(&database, name, arguments).await,
+        Entity::Collection(collection) => collection::run(&collection, name, arguments).await,
+        Entity::Session(session) => session::run(&session, operation, arguments, entities).await,
+        Entity::Cursor(cursor) => cursor::run(&mut *cursor.lock().await, name, arguments).await,
+        Entity::Thread(_) | Entity::Value(_) | Entity::Bucket => Err(unknown()),
+    }
+}
+
+fn judge(entities: &Entities, operation: &Operation, executed: Executed) -> Checked {
     let matcher = Matcher { entities };
     match (&operation.expectation, executed) {
         (Expectation::Anything, _) => Ok(()),

@@ -73,6 +73,15 @@ pub async fn run(context: &Arc<Context>, operation: &Operation) -> Checked {
         "assertDifferentLsidOnLastTwoCommands" => last_two_lsids(context, fields, false),
         "assertSessionDirty" => is_dirty(context, fields, true),
         "assertSessionNotDirty" => is_dirty(context, fields, false),
+        "assertSessionTransactionState" => {
+            let session = context.entities.session(&fields.required::<String>("session")?)?;
+            let expected: String = fields.required("state")?;
+            fields.done()?;
+            match session.session.transaction_state().name() {
+                found if found == expected => Ok(()),
+                found => fail!("the state of the transaction is {found}"),
+            }
+        }
         "assertCollectionExists" => collection_exists(context, fields, true).await,
         "assertCollectionNotExists" => collection_exists(context, fields, false).await,
         "assertIndexExists" => index_exists(context, fields, true).await,
