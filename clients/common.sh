@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154
 # What every clients/<language>/run shares; it is sourced, not run. The script that sources it sets `client` and
-# `modules` (the folder that holds what was installed), defines `prepare`, `install`, `experiment`, `smoke` and `app`, and
-# ends with `main "$@"`.
+# `modules` (the folder that holds what was installed), defines `prepare`, `install`, `experiment`, `smoke`, `auth` and `app`,
+# and ends with `main "$@"`.
 #
 # Exit codes: 0 as it should be, 1 a difference, 2 wrong arguments, 77 skipped (something is missing on this machine).
 
@@ -18,6 +18,8 @@ usage: clients/$client/run URI [MODE]
 Modes:
   experiment   arm the fail point, write with retries, count the copies (the default)
   smoke        what a user of this client does in the first five minutes, with the results checked
+  auth         log in with each mechanism on an encrypted connection, to: backfire serve --auth --tls-cert FILE --tls-key FILE;
+               BACKFIRE_PASSWORD is the password of root, BACKFIRE_CA the file with the authority
   app          the write with its retries alone, for: backfire rehearse --app 'clients/$client/run "\$BACKFIRE_URI" app'
 
 BACKFIRE_SCALE multiplies the times of the experiment: 0.1 (the default) is a socket timeout of 500 ms.
@@ -108,7 +110,7 @@ main() {
         experiment "$1" "$(with_options "$1" "socketTimeoutMS=$socket_timeout_ms&retryWrites=true&appName=retry-lab")" \
             "$block_time_ms"
         ;;
-    smoke | app)
+    smoke | auth | app)
         prepare
         "$2" "$1"
         ;;

@@ -65,9 +65,6 @@ const ALLOWED: &[(&str, &str, usize, u32)] = &[
     ("admin.json", "current_op_command", 0, 18),
     ("admin.json", "current_op_command", 1, 18),
     ("admin.json", "current_op_command", 2, 18),
-    ("admin.json", "sasl", 0, 4),
-    ("admin.json", "sasl", 1, 4),
-    ("admin.json", "sasl", 2, 4),
     ("raw_frames.json", "compressed_nested", 0, 9),
     ("raw_frames.json", "old_insert", 0, 11),
 ];

@@ -50,6 +50,7 @@ pub fn with(mut command: Document, fields: Document) -> Document {
 pub struct Lab {
     /// The server.
     pub server: Server,
+    auth: bool,
     events: Arc<Recorder>,
     connections: Arc<Mutex<Vec<JoinHandle<()>>>>,
 }
@@ -65,6 +66,25 @@ impl Lab {
         Self::with(|config| config.profile = profile)
     }
 
+    /// The same with a user that must log in: `root` of `admin`, with the password `pencil`.
+    ///
+    /// # Panics
+    /// Never: the user is the first.
+    pub fn with_auth(profile: &'static Profile) -> Self {
+        let mut lab = Self::with(|config| {
+            config.profile = profile;
+            config.auth = true;
+        });
+        lab.server.add_user("admin", "root", "pencil", &["root"]).expect("there is no user yet");
+        lab.auth = true;
+        lab
+    }
+
+    /// What stands before the host in a connection string to it.
+    pub fn userinfo(&self) -> &'static str {
+        if self.auth { "root:pencil@" } else { "" }
+    }
+
     /// The same with other settings.
     pub fn with(change: impl FnOnce(&mut ServerConfig)) -> Self {
         let events = Arc::new(Recorder { started: Instant::now(), events: Mutex::default() });
@@ -74,7 +94,7 @@ impl Lab {
         change(&mut config);
         let server = Server::new(config);
         server.spawn_housekeeping();
-        Self { server, events, connections: Arc::default() }
+        Self { server, auth: false, events, connections: Arc::default() }
     }
 
     /// A new connection.
@@ -98,9 +118,13 @@ impl Lab {
         }
     }
 
-    /// Runs one command on a connection of its own.
+    /// Runs one command on a connection of its own, as `root` where somebody must log in.
     pub async fn run(&self, db: &str, command: Document) -> Document {
-        self.connect().run(db, command).await
+        let mut wire = self.connect();
+        if self.auth {
+            wire.log_in("admin", "root", "pencil").await;
+        }
+        wire.run(db, command).await
     }
 
     /// Runs a command that must succeed.

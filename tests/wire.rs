@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use backfire_driver::auth::scram::{KeyCache, ScramClient, ScramMechanism};
 use backfire_wire::{Frame, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, compression};
-use bson::Document;
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, Document, doc};
 use bytes::BytesMut;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -32,6 +34,23 @@ impl Wire {
         self.reply().await.unwrap_or_else(|| panic!("connection closed instead of a reply to {command}"))
     }
 
+    /// Logs in by SCRAM-SHA-256; gives the last reply, which is a refusal where the server refuses.
+    ///
+    /// # Panics
+    /// When the server closes the connection, or its challenge is not one.
+    pub async fn log_in(&mut self, db: &str, user: &str, password: &str) -> Document {
+        let mut client = ScramClient::new(ScramMechanism::Sha256, user, password, "fyko+d2lbbFgONRv9qkxdawL")
+            .expect("a password that SASLprep allows");
+        let binary = |bytes| Binary { subtype: BinarySubtype::Generic, bytes };
+        let options = doc! { "skipEmptyExchange": true };
+        let payload = binary(client.first());
+        let start = doc! { "saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": payload, "options": options };
+        let challenge = self.run(db, start).await;
+        let Some(Bson::Binary(payload)) = challenge.get("payload") else { return challenge };
+        let proof = client.prove(&payload.bytes, &KeyCache::default()).expect("a challenge");
+        self.run(db, doc! { "saslContinue": 1, "conversationId": 1, "payload": binary(proof) }).await
+    }
+
     /// Sends a command with document sequences and does not wait.
     pub async fn send(&mut self, db: &str, mut command: Document, sequences: &[(String, Vec<Document>)]) {
         if !command.contains_key("$db") {
@@ -56,6 +75,14 @@ impl Wire {
     /// Closes the client's side: the server reads what was written and then the end.
     pub async fn finish_writing(&mut self) {
         let _ = self.stream.shutdown().await;
+    }
+
+    /// Everything until the server closes the connection, whatever it is.
+    pub async fn read_to_end(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        // An error is an end, too.
+        let _ = self.stream.read_to_end(&mut bytes).await;
+        bytes
     }
 
     /// The next reply; `None` when the server has closed the connection.

@@ -338,7 +338,7 @@ pub struct Serve {
     /// The server version to behave like.
     #[arg(long, default_value = "7.0", value_parser = ["4.4", "7.0", "8.0"])]
     pub profile: String,
-    /// Allow an address that other machines can reach. There is no authentication.
+    /// Allow an address that other machines can reach, although nobody has to log in.
     #[arg(long)]
     pub allow_remote: bool,
     /// The host name that clients are told to connect to, where it is not the address itself; with a port, where it is not
@@ -360,6 +360,25 @@ pub struct Serve {
     /// Close a connection whose client does not finish a message, or does not take a reply, for so long.
     #[arg(long = "client-timeout", value_name = "TIME", default_value = "5m", value_parser = duration_ms)]
     pub client_timeout_ms: u64,
+    /// Let clients do nothing before they log in. The first user has the role root; its password comes from
+    /// --password-file or the environment variable BACKFIRE_PASSWORD.
+    #[arg(long)]
+    pub auth: bool,
+    /// The first user's name, in the database admin.
+    #[arg(long, value_name = "NAME", default_value = "root", requires = "auth")]
+    pub user: String,
+    /// A file with the first user's password; the end of the line is no part of it.
+    #[arg(long, value_name = "FILE", requires = "auth")]
+    pub password_file: Option<PathBuf>,
+    /// Encrypt connections: a file with the server's certificate, as PEM.
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub tls_cert: Option<PathBuf>,
+    /// The certificate's private key, as PEM; may be the same file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_key: Option<PathBuf>,
+    /// Ask clients for a certificate by one of the authorities in this file.
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub tls_ca: Option<PathBuf>,
 }
 
 /// Arguments of `sink`.

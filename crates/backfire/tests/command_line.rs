@@ -168,6 +168,15 @@ fn what_cannot_run_exits_with_2_and_says_why() {
     let (_, text, _) = run(&["rehearse", "--print", "store-inventory"]);
     fs::write(&file, text.replace("interval_ms", "intervall_ms")).expect("written");
     let file = file.to_str().expect("UTF-8");
+    let empty = folder.path().join("empty.pem");
+    fs::write(&empty, "\n").expect("writable");
+    let empty = empty.display().to_string();
+    // A certificate, and a key of another one.
+    let (cert, key) = (folder.path().join("cert.pem"), folder.path().join("key.pem"));
+    let (one, other) = (self_signed(), self_signed());
+    fs::write(&cert, one.cert.pem()).expect("writable");
+    fs::write(&key, other.signing_key.serialize_pem()).expect("writable");
+    let (cert, key) = (cert.to_str().expect("UTF-8"), key.to_str().expect("UTF-8"));
     let nowhere = folder.path().join("no/such/file").display().to_string();
     let cases: &[(&[&str], &[&str])] = &[
         (
@@ -180,7 +189,26 @@ fn what_cannot_run_exits_with_2_and_says_why() {
         (&["rehearse", "--scale", "0"], &["'0'", "must be from 0.001 to 1000"]),
         (
             &["serve", "--bind", "0.0.0.0", "--port", "0"],
-            &["--bind 0.0.0.0 can be reached from other machines", "--allow-remote"],
+            &["--bind 0.0.0.0 can be reached from other machines", "--auth", "--allow-remote"],
+        ),
+        (&["serve", "--auth"], &["--auth needs the password", "--password-file FILE", "BACKFIRE_PASSWORD"]),
+        (&["serve", "--auth", "--password-file", &nowhere], &["--password-file", "no/such/file", "No such file"]),
+        (&["serve", "--auth", "--password-file", &empty], &["empty.pem: there is no password in it"]),
+        (&["serve", "--password-file", file], &["--auth"]),
+        (&["serve", "--tls-cert", file], &["--tls-key"]),
+        (&["serve", "--tls-cert", &nowhere, "--tls-key", file], &["--tls-cert", "no/such/file: No such file"]),
+        (
+            &["serve", "--tls-cert", file, "--tls-key", file],
+            &["--tls-cert", "mine.toml: there is no certificate in it"],
+        ),
+        (&["serve", "--tls-cert", cert, "--tls-key", file], &["--tls-key", "mine.toml: there is no private key in it"]),
+        (
+            &["serve", "--tls-cert", cert, "--tls-key", key],
+            &["--tls-key", "key.pem: it is not the key of the certificate"],
+        ),
+        (
+            &["serve", "--tls-cert", cert, "--tls-key", key, "--tls-ca", &empty],
+            &["--tls-ca", "empty.pem: there is no certificate in it"],
         ),
         (&["serve", "--profile", "3.6"], &["'3.6'", "4.4, 7.0, 8.0"]),
         (&["serve", "--max-connections", "0"], &["'0'", "must be 1 or more"]),
@@ -240,6 +268,39 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     let mut child = backfire(&["rehearse", "--list"]).stdout(Stdio::piped()).spawn().expect("it starts");
     drop(child.stdout.take());
     assert!(child.wait().expect("it ends").success());
+}
+
+fn self_signed() -> rcgen::CertifiedKey<rcgen::KeyPair> {
+    rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate")
+}
+
+#[test]
+fn serve_says_what_its_clients_need() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let own = self_signed();
+    fs::write(path("cert.pem"), own.cert.pem()).expect("writable");
+    fs::write(path("key.pem"), own.signing_key.serialize_pem()).expect("writable");
+    fs::write(path("password"), "pencil\n").expect("writable");
+    let server = Server::start(&[
+        "--auth",
+        "--password-file",
+        &path("password"),
+        "--bind",
+        "0.0.0.0",
+        "--advertise",
+        "127.0.0.1",
+    ]);
+    assert!(server.uri.ends_with("/?replicaSet=rs0&authSource=admin"), "{}", server.uri);
+    assert!(ping(server.address()));
+    let reply = ask(server.address(), bson::doc! { "find": "c", "$db": "test" }).expect("a reply");
+    assert!(String::from_utf8_lossy(&reply).contains("command find requires authentication"));
+    let (cert, key) = (path("cert.pem"), path("key.pem"));
+    let server = Server::start(&["--standalone", "--tls-cert", &cert, "--tls-key", &key]);
+    assert!(server.uri.ends_with("/?tls=true"), "{}", server.uri);
+    // Who speaks without encryption is not answered.
+    assert!(!ping(server.address()));
+    assert_eq!(server.stop(Signal::SIGTERM), Some(0));
 }
 
 /// A running server; killed when the test is over.

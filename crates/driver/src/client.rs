@@ -21,6 +21,7 @@ use crate::random::{Random, lsid_document};
 use crate::retry::Operation;
 use crate::session::{ClientSession, ClusterClock, ServerSession, ServerSessionPool, SessionOptions};
 use crate::settings::{ClientSettings, ReadMode, ReadPreference};
+use crate::tls::TlsConnector;
 use crate::topology::{Criteria, Topology, TopologyDescription};
 use crate::transport::Connector;
 
@@ -82,7 +83,7 @@ impl Client {
     /// Must be called within a tokio runtime.
     ///
     /// # Errors
-    /// When the settings make no sense.
+    /// When the settings make no sense, or a file that they name cannot be used.
     pub fn connect(
         settings: ClientSettings,
         connector: impl Connector,
@@ -93,7 +94,12 @@ impl Client {
         let settings = Arc::new(settings);
         let listener: Arc<dyn Listener> = Arc::new(listener);
         let random = Arc::new(Random::new(seed, settings.object_id_epoch_s, Instant::now()));
-        let opener = Arc::new(Opener::new(settings.clone(), Arc::new(connector), Arc::new(RequestIds::default())));
+        let connector: Arc<dyn Connector> = match &settings.tls {
+            Some(tls) => Arc::new(TlsConnector::new(Arc::new(connector), tls)?),
+            None => Arc::new(connector),
+        };
+        let opener =
+            Arc::new(Opener::new(settings.clone(), connector, Arc::new(RequestIds::default()), random.clone()));
         let topology = Topology::start(settings.clone(), listener.clone(), opener.clone(), random.clone());
         let inner = Arc::new(ClientInner {
             settings: settings.clone(),

@@ -38,9 +38,11 @@
 //! - `execute`: select a server, check out a connection, send; ask [`retry`] after a failure.
 //! - [`retry`]: the decision whether a command is sent again, without I/O.
 //! - `timeout`: `timeoutMS` and the limits it replaces.
+//! - [`auth`]: who the client is, and how a fresh connection proves it.
 //! - `topology`, `pool`, `connection`: servers, their connections, and frames on them.
 //! - [`events`]: what a listener hears. [`DriverError`]: what an application sees.
 
+pub mod auth;
 mod bulk;
 mod client;
 mod collection;
@@ -57,9 +59,11 @@ pub mod retry;
 mod session;
 pub mod settings;
 mod timeout;
+pub mod tls;
 mod topology;
 mod transport;
 
+pub use auth::Credential;
 pub use bulk::{
     BulkWriteFailure, BulkWriteModel, BulkWriteResult, ClientBulkWriteFailure, ClientBulkWriteResult, ReplaceModel,
     Update, UpdateModel, VerboseDelete, VerboseUpdate, WriteFilter, WriteOptions,
@@ -75,5 +79,6 @@ pub use events::{Event, Listener};
 pub use operation::{Action, IndexModel, Namespaced, ReturnDocument};
 pub use session::{ClientSession, SessionOptions, TransactionOptions, TransactionState, WithTransaction};
 pub use settings::{ClientSettings, DriverProfile, ReadConcern, ReadMode, ReadPreference, ServerAddress, WriteConcern};
+pub use tls::TlsSettings;
 pub use topology::{ServerDescription, TopologyDescription, TopologyType};
 pub use transport::{Connector, Stream, TcpConnector};

@@ -14,6 +14,7 @@ pub(crate) struct Random {
     sessions: Mutex<ChaCha8Rng>,
     jitter: Mutex<ChaCha8Rng>,
     selection: Mutex<ChaCha8Rng>,
+    nonces: Mutex<ChaCha8Rng>,
     object_ids: Mutex<ObjectIds>,
 }
 
@@ -39,6 +40,7 @@ impl Random {
             sessions: Mutex::new(stream(0)),
             jitter: Mutex::new(stream(1)),
             selection: Mutex::new(stream(2)),
+            nonces: Mutex::new(stream(4)),
             object_ids: Mutex::new(object_ids),
         }
     }
@@ -58,6 +60,13 @@ impl Random {
     /// A position below `count`, which must not be 0.
     pub(crate) fn index(&self, count: usize) -> usize {
         self.selection.lock().random_range(0..count)
+    }
+
+    /// The client's part of a SCRAM nonce: 24 random bytes in base64.
+    pub(crate) fn nonce(&self) -> String {
+        let mut bytes = [0; 24];
+        self.nonces.lock().fill_bytes(&mut bytes);
+        base64::Engine::encode(&base64::engine::general_purpose::STANDARD, bytes)
     }
 
     /// The next `_id`: seconds, this client's five bytes, and a counter that goes up by one.

@@ -88,6 +88,8 @@ pub struct Cursor {
     pub ns: String,
     /// The session it was opened in.
     pub lsid: Option<SessionId>,
+    /// Whose it is: the digest of the user who opened it.
+    pub owner: [u8; 32],
     /// The transaction it was opened in.
     pub transaction: Option<i64>,
     /// The command that opened it.
@@ -116,6 +118,7 @@ enum Slot {
     InUse {
         ns: String,
         lsid: Option<SessionId>,
+        owner: [u8; 32],
         transaction: Option<i64>,
         killed: bool,
     },
@@ -180,9 +183,9 @@ impl Cursors {
     /// Takes a cursor for a getMore. Nobody else can have it until [`Cursors::check_in`].
     ///
     /// # Errors
-    /// 43 when there is none, 143 when it is in use, 13 when it belongs to another namespace, 50739 to 50741 when it belongs
-    /// to another transaction.
-    pub fn check_out(&self, id: i64, ns: &str, transaction: Option<i64>) -> Result<Box<Cursor>> {
+    /// 43 when there is none, 143 when it is in use, 13 when it belongs to another namespace or to somebody else, 50739 to
+    /// 50741 when it belongs to another transaction.
+    pub fn check_out(&self, id: i64, ns: &str, owner: [u8; 32], transaction: Option<i64>) -> Result<Box<Cursor>> {
         let mut slots = self.slots.lock();
         match slots.get(&id) {
             None | Some(Slot::InUse { killed: true, .. }) => Err(not_found(id)),
@@ -194,6 +197,9 @@ impl Cursors {
                     cursor.ns
                 ),
             )),
+            Some(Slot::Idle { cursor, .. }) if cursor.owner != owner => {
+                Err(CommandError::new(13, format!("cursor id {id} was not created by the authenticated user")))
+            }
             Some(Slot::Idle { cursor, .. }) if cursor.transaction != transaction => {
                 Err(of_another_transaction(id, cursor.transaction, transaction))
             }
@@ -201,6 +207,7 @@ impl Cursors {
                 let in_use = Slot::InUse {
                     ns: cursor.ns.clone(),
                     lsid: cursor.lsid,
+                    owner: cursor.owner,
                     transaction: cursor.transaction,
                     killed: false,
                 };
@@ -238,10 +245,18 @@ impl Cursors {
         }
     }
 
+    /// The namespace and the owner of a cursor.
+    pub fn of(&self, id: i64) -> Option<(String, [u8; 32])> {
+        match self.slots.lock().get(&id)? {
+            Slot::Idle { cursor, .. } => Some((cursor.ns.clone(), cursor.owner)),
+            Slot::InUse { ns, owner, .. } => Some((ns.clone(), *owner)),
+        }
+    }
+
     fn kill_where(&self, chosen: impl Fn(&str, Option<&SessionId>, Option<i64>) -> bool) {
         self.slots.lock().retain(|_, slot| match slot {
             Slot::Idle { cursor, .. } => !chosen(&cursor.ns, cursor.lsid.as_ref(), cursor.transaction),
-            Slot::InUse { ns, lsid, transaction, killed } => {
+            Slot::InUse { ns, lsid, transaction, killed, .. } => {
                 *killed |= chosen(ns, lsid.as_ref(), *transaction);
                 true
             }
@@ -288,15 +303,16 @@ impl Cursors {
         (slots.len(), pinned, self.timed_out.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
-    /// The idle cursors, for `$currentOp` with `idleCursors`: (id, namespace, session, command).
-    pub fn idle(&self) -> Vec<(i64, String, Option<SessionId>, Bytes)> {
+    /// The idle cursors, of everybody or of one user, for `$currentOp` with `idleCursors`: (id, namespace, session,
+    /// command).
+    pub fn idle(&self, owner: Option<[u8; 32]>) -> Vec<(i64, String, Option<SessionId>, Bytes)> {
         let slots = self.slots.lock();
         slots
             .values()
             .filter_map(|slot| match slot {
-                Slot::Idle { cursor, .. } => {
-                    Some((cursor.id, cursor.ns.clone(), cursor.lsid, cursor.originating_command.clone()))
-                }
+                Slot::Idle { cursor, .. } => owner
+                    .is_none_or(|owner| owner == cursor.owner)
+                    .then(|| (cursor.id, cursor.ns.clone(), cursor.lsid, cursor.originating_command.clone())),
                 Slot::InUse { .. } => None,
             })
             .collect()
@@ -316,6 +332,7 @@ pub fn value_of(document: &bson::RawDocument) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sessions::NOBODY;
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
@@ -328,6 +345,7 @@ mod tests {
             id: 0,
             ns: ns.into(),
             lsid,
+            owner: NOBODY,
             transaction: None,
             originating_command: Bytes::new(),
             source: from_list(Vec::new()),
@@ -340,13 +358,13 @@ mod tests {
     async fn a_cursor_has_one_user_and_ends_when_killed_or_idle() {
         let (cursors, rng) = cursors();
         let id = cursors.add(cursor("a.b", None), &rng).unwrap();
-        assert_eq!(cursors.check_out(id, "a.c", None).unwrap_err().code, 13);
-        assert_eq!(cursors.check_out(id, "a.b", Some(1)).unwrap_err().code, 50739);
-        let taken = cursors.check_out(id, "a.b", None).unwrap();
-        assert_eq!(cursors.check_out(id, "a.b", None).unwrap_err().code, 143);
+        assert_eq!(cursors.check_out(id, "a.c", NOBODY, None).unwrap_err().code, 13);
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, Some(1)).unwrap_err().code, 50739);
+        let taken = cursors.check_out(id, "a.b", NOBODY, None).unwrap();
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, None).unwrap_err().code, 143);
         assert_eq!(cursors.kill(id), Killed::Yes);
         cursors.check_in(id, Some(taken));
-        assert_eq!(cursors.check_out(id, "a.b", None).unwrap_err().code, 43);
+        assert_eq!(cursors.check_out(id, "a.b", NOBODY, None).unwrap_err().code, 43);
         assert_eq!(cursors.kill(id), Killed::NotFound);
 
         cursors.add(cursor("a.b", None), &rng).unwrap();

@@ -4,6 +4,7 @@
 //! way through the server, stage by stage.
 
 pub mod aggregate;
+pub mod auth;
 pub mod clock;
 pub mod commands;
 pub mod counters;

@@ -15,8 +15,8 @@ use crate::net::connection::Connection;
 use crate::ops::Op;
 use crate::server::Shared;
 use crate::stages::{
-    checks, deadline, fail_point, labels, lookup, read_concern, receive, reply, session_checkout, session_fields,
-    write_concern,
+    authorization, checks, deadline, fail_point, labels, lookup, read_concern, receive, reply, session_checkout,
+    session_fields, write_concern,
 };
 
 /// What the connection does after a command.
@@ -119,6 +119,7 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     receive::observe_arrival(op, spec, request);
     facts.ends_transaction = spec.ends_transaction;
     lookup::admin_only(spec, database)?;
+    authorization::logged_in(op, spec)?;
     let invocation = (spec.parse)(request, &op.shared)?;
     facts.session = session_fields::read(op, spec, request)?;
 
@@ -127,6 +128,7 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     checks::database_name(database)?;
     checks::session_options(spec, &facts.session, database)?;
     checks::generic_fields(request)?;
+    authorization::allowed(op, spec, request)?;
     checks::primary(op, spec, request)?;
 
     deadline::arm(op, request)?;

@@ -60,6 +60,8 @@ pub struct Profile {
     pub find_and_modify_names_itself: bool,
     /// `getnonce` exists (until 4.8).
     pub getnonce: bool,
+    /// The code for a mechanism that is not known: `BadValue`, later `MechanismUnavailable`.
+    pub unknown_mechanism_code: i32,
     /// A document that fails validation is refused with `errInfo` (5.0).
     pub validation_details: bool,
     /// Documents of a capped collection are neither deleted nor changed in size (until 4.4).
@@ -99,6 +101,7 @@ pub static V4_4: Profile = Profile {
     empty_update_operators: false,
     find_and_modify_names_itself: false,
     getnonce: true,
+    unknown_mechanism_code: 2,
     validation_details: false,
     capped_is_fixed: true,
     majority_is_default: false,
@@ -164,6 +167,7 @@ pub static V7_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,
@@ -197,6 +201,7 @@ pub static V8_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,
     majority_is_default: true,

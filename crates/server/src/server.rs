@@ -15,14 +15,18 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 
 use crate::aggregate::expression::Globals;
+use crate::auth::credentials::{Credentials, Password};
+use crate::auth::roles::{Assigned, Role};
+use crate::auth::{Mechanism, User, UserName, Users};
 use crate::clock::Clock;
 use crate::commands::CommandTable;
 use crate::counters::Counters;
 use crate::cursors::Cursors;
+use crate::error::CommandError;
 use crate::failpoints::{Entered, FailPoints};
 use crate::locks::{LockManager, TicketPool};
 use crate::net::connection::Connections;
-use crate::net::{self, Limits};
+use crate::net::{self, Limits, Tls};
 use crate::ops::OpRegistry;
 use crate::params::{Param, Params};
 use crate::profile::{Profile, V7_0};
@@ -60,6 +64,11 @@ pub struct ServerConfig {
     pub observer: Option<Arc<dyn Observer>>,
     /// The command line, for `getCmdLineOpts`.
     pub argv: Vec<String>,
+    /// Whether clients must log in before they may do anything. Nonces and salts come from `seed`, which must be one that
+    /// nobody can guess then.
+    pub auth: bool,
+    /// How connections are encrypted; `None`: not at all.
+    pub tls: Option<Tls>,
 }
 
 impl ServerConfig {
@@ -77,6 +86,8 @@ impl ServerConfig {
             started_at_ms,
             observer: None,
             argv: vec!["backfire".into(), "serve".into()],
+            auth: false,
+            tls: None,
         }
     }
 }
@@ -125,6 +136,12 @@ pub struct Shared {
     pub observer: Option<Arc<dyn Observer>>,
     /// The command line.
     pub argv: Vec<String>,
+    /// Whether clients must log in.
+    pub auth: bool,
+    /// How connections are encrypted.
+    pub tls: Option<Tls>,
+    /// The users.
+    pub users: Users,
     rng: Mutex<ChaCha8Rng>,
     shutting_down: AtomicBool,
 }
@@ -155,6 +172,32 @@ impl Shared {
     /// A new random UUID (version 4).
     pub fn new_uuid(&self) -> uuid::Uuid {
         uuid::Builder::from_random_bytes(self.rng.lock().random()).into_uuid()
+    }
+
+    /// What is kept of a password, for each of `mechanisms`.
+    ///
+    /// # Errors
+    /// 2 when it is empty or has characters that SASLprep does not allow.
+    pub fn credentials(
+        &self,
+        user: &str,
+        password: Password<'_>,
+        mechanisms: &[Mechanism],
+    ) -> Result<Vec<Credentials>, CommandError> {
+        let derive = |mechanism: &Mechanism| {
+            let mut salt = vec![0; mechanism.salt_bytes()];
+            self.rng.lock().fill_bytes(&mut salt);
+            Credentials::derive(*mechanism, user, password, salt)
+        };
+        let (Password::Plain(text) | Password::Digested(text)) = password;
+        if text.is_empty() {
+            return Err(CommandError::bad_value("User passwords must not be empty"));
+        }
+        mechanisms
+            .iter()
+            .map(derive)
+            .collect::<Result<_, _>>()
+            .map_err(|error| CommandError::bad_value(error.to_string()))
     }
 
     /// What filters and expressions of a command that runs now are parsed with.
@@ -219,10 +262,28 @@ impl Server {
             commands: CommandTable::new(config.profile, config.test_commands),
             observer: config.observer,
             argv: config.argv,
+            auth: config.auth,
+            tls: config.tls,
+            users: Users::default(),
             rng: Mutex::new(rng),
             shutting_down: AtomicBool::new(false),
         });
         Self { shared }
+    }
+
+    /// Adds a user with credentials for all mechanisms, as `createUser` on `db` does. `roles` are those of `db`.
+    ///
+    /// # Errors
+    /// When there is one of that name, a role is not known, or the password cannot be used.
+    pub fn add_user(&self, db: &str, user: &str, password: &str, roles: &[&str]) -> Result<(), CommandError> {
+        let find = |name: &&str| match Role::find(name, db) {
+            Some(role) => Ok(Assigned { role, db: db.to_owned() }),
+            None => Err(CommandError::new(31, format!("Could not find role: {name}@{db}"))),
+        };
+        let roles = roles.iter().map(find).collect::<Result<_, _>>()?;
+        let name = UserName::new(db, user);
+        let credentials = self.shared.credentials(user, Password::Plain(password), &Mechanism::ALL)?;
+        self.shared.users.add(User { name, id: self.shared.new_uuid(), roles, custom_data: None, credentials })
     }
 
     /// What the server's parts share.

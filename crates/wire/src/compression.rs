@@ -147,16 +147,24 @@ pub fn compress(message: &[u8], compressor: Compressor) -> Vec<u8> {
 /// # Errors
 /// See [`CompressError`]. Id 0 (`noop`) is refused like any other that was not offered.
 pub fn decompress(frame: &Frame) -> Result<(Frame, Compressor), CompressError> {
+    decompress_within(frame, MAX_MESSAGE_SIZE_BYTES)
+}
+
+/// [`decompress`] with another limit on the size of the message inside, its header included.
+///
+/// # Errors
+/// See [`CompressError`].
+pub fn decompress_within(frame: &Frame, max_bytes: usize) -> Result<(Frame, Compressor), CompressError> {
     let body: Bytes = frame.body();
     let mut fields = body.get(..9).ok_or(CompressError::Truncated)?;
     let (op_code, size, id) = (OpCode::from(fields.get_i32_le()), fields.get_i32_le(), fields.get_u8());
     if op_code == OpCode::Compressed {
         return Err(CompressError::Nested);
     }
-    let size = usize::try_from(size).ok().filter(|size| size + HEADER_SIZE_BYTES <= MAX_MESSAGE_SIZE_BYTES);
+    let size = usize::try_from(size).ok().filter(|size| size + HEADER_SIZE_BYTES <= max_bytes);
     let size = size.ok_or(CompressError::TooLarge {
         size_bytes: i64::from(i32::from_le_bytes(body[4..8].try_into().expect("four bytes"))),
-        max_bytes: MAX_MESSAGE_SIZE_BYTES,
+        max_bytes,
     })?;
     let compressor = Compressor::from_id(id)?;
     let unpacked = compressor.decompress(&body[9..], size)?;

@@ -10,8 +10,6 @@ use crate::unified::file::{Operation, Test, TestFile};
 /// Why a test is not run. There are no other reasons. In the order of how near the test is to being run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It needs a server that one logs in to.
-    Authentication,
     /// It needs a server version that no profile has.
     Version,
     /// It needs a standalone server, a sharded cluster or a load balancer.
@@ -38,8 +36,7 @@ const CONTRADICTIONS: [&str; 3] = [
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 8] = [
-        Self::Authentication,
+    pub const ALL: [Self; 7] = [
         Self::Version,
         Self::Topology,
         Self::ChangeStreams,
@@ -52,7 +49,6 @@ impl Reason {
     /// Its name in the table.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Authentication => "authentication",
             Self::Version => "server version that no profile has",
             Self::Topology => "topology other than one replica set",
             Self::ChangeStreams => "change streams",

@@ -120,7 +120,9 @@ fn with_all(profiles: &[&'static Profile], file: &TestFile, test: &Test) -> Verd
 fn on_a_server(profile: &'static Profile, file: &TestFile, test: &Test) -> Checked {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     runtime.within(|| "no runtime".into())?.block_on(async {
-        let lab = Arc::new(Lab::of(profile));
+        let mut requirements = file.requirements.iter().chain(&test.requirements);
+        let auth = requirements.any(|requirement| requirement.auth() == Some(true));
+        let lab = Arc::new(if auth { Lab::with_auth(profile) } else { Lab::of(profile) });
         let result = run::run(&lab, file, test).await;
         match Arc::into_inner(lab) {
             Some(lab) => lab.finish().await,

@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use backfire_server::net::Limits;
+use backfire_server::net::tls::TlsPart;
+use backfire_server::net::{Limits, Tls};
 use backfire_server::profile::Profile;
 use backfire_server::{Server, ServerConfig};
 use tokio::net::TcpListener;
@@ -18,10 +20,10 @@ const BEFORE_COMPLAINT: Duration = Duration::from_millis(300);
 
 /// Serves until SIGINT or SIGTERM; a second one ends it at once.
 pub fn run(arguments: &Serve) -> Exit {
-    if !arguments.bind.is_loopback() && !arguments.allow_remote {
+    if !arguments.bind.is_loopback() && !arguments.allow_remote && !arguments.auth {
         return Exit::could_not_run(format!(
-            "--bind {} can be reached from other machines, and there is no authentication; if that is wanted, add \
-             --allow-remote",
+            "--bind {} can be reached from other machines, and nobody has to log in; add --auth, or --allow-remote if that \
+             is wanted",
             arguments.bind
         ));
     }
@@ -84,13 +86,20 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
     config.max_connections = arguments.max_connections;
     let patience = Duration::from_millis(arguments.client_timeout_ms);
     config.limits = Limits { message: patience, reply: patience, ..Limits::DEFAULT };
-    config.seed = std::process::id().into();
+    // Nonces and salts are made from it.
+    config.seed = rand::random();
+    config.auth = arguments.auth;
+    config.tls = tls(arguments)?;
     config.argv = std::env::args().collect();
+    let password = arguments.auth.then(|| password(arguments.password_file.as_deref())).transpose()?;
     let server = Server::new(config);
+    if let Some(password) = password {
+        let added = server.add_user("admin", &arguments.user, &password, &["root"]);
+        added.map_err(|error| format!("cannot add the user {}: {}", arguments.user, error.message))?;
+    }
 
     let mut signals = Signals::new()?;
-    let parameters = if arguments.standalone { String::new() } else { format!("?replicaSet={}", arguments.repl_set) };
-    let line = format!("mongodb://{address}/{parameters}\n");
+    let line = format!("mongodb://{address}/{}\n", parameters(arguments));
     let mut out = std::io::stdout().lock();
     out.write_all(line.as_bytes()).and_then(|()| out.flush()).map_err(|error| format!("cannot print: {error}"))?;
     drop(out);
@@ -113,6 +122,52 @@ async fn serve(arguments: &Serve) -> Result<(), String> {
         () = signals.next() => Ok(()),
         () = complaint => Ok(()),
     }
+}
+
+/// What a client's connection string needs behind the host.
+fn parameters(arguments: &Serve) -> String {
+    let set = (!arguments.standalone).then(|| format!("replicaSet={}", arguments.repl_set));
+    let source = arguments.auth.then(|| "authSource=admin".to_owned());
+    let tls = arguments.tls_cert.as_ref().map(|_| "tls=true".to_owned());
+    let all: Vec<_> = [set, source, tls].into_iter().flatten().collect();
+    if all.is_empty() { String::new() } else { format!("?{}", all.join("&")) }
+}
+
+/// The first user's password.
+fn password(file: Option<&Path>) -> Result<String, String> {
+    const VARIABLE: &str = "BACKFIRE_PASSWORD";
+    let password = match file {
+        Some(path) => {
+            let text = read(path, "--password-file")?;
+            let text = String::from_utf8(text).map_err(|_| format!("--password-file {}: not UTF-8", path.display()))?;
+            text.strip_suffix('\n').map_or(text.as_str(), |line| line.strip_suffix('\r').unwrap_or(line)).to_owned()
+        }
+        None => std::env::var(VARIABLE).map_err(|_| {
+            format!("--auth needs the password of the first user: --password-file FILE, or the variable {VARIABLE}")
+        })?,
+    };
+    match (password.is_empty(), file) {
+        (false, _) => Ok(password),
+        (true, Some(path)) => Err(format!("--password-file {}: there is no password in it", path.display())),
+        (true, None) => Err(format!("the variable {VARIABLE} is empty")),
+    }
+}
+
+/// The certificate, the key and the authorities.
+fn tls(arguments: &Serve) -> Result<Option<Tls>, String> {
+    let (Some(cert), Some(key)) = (&arguments.tls_cert, &arguments.tls_key) else { return Ok(None) };
+    let (cert_text, key_text) = (read(cert, "--tls-cert")?, read(key, "--tls-key")?);
+    let ca = arguments.tls_ca.as_deref().map(|path| read(path, "--tls-ca").map(|text| (path, text))).transpose()?;
+    let tls = Tls::from_pem(&cert_text, &key_text, ca.as_ref().map(|(_, text)| &text[..]));
+    tls.map(Some).map_err(|error| match (error.part, &ca) {
+        (TlsPart::Key, _) => format!("--tls-key {}: {error}", key.display()),
+        (TlsPart::Authorities, Some((path, _))) => format!("--tls-ca {}: {error}", path.display()),
+        _ => format!("--tls-cert {}: {error}", cert.display()),
+    })
+}
+
+fn read(path: &Path, option: &str) -> Result<Vec<u8>, String> {
+    std::fs::read(path).map_err(|error| format!("{option} {}: {error}", path.display()))
 }
 
 /// Says why a server does not stop yet.

@@ -1,4 +1,4 @@
-//! Opening a connection, in steps: connect, greet, and (once there are credentials) authenticate.
+//! Opening a connection, in steps: connect, greet, and, where there are credentials, log in.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,8 +13,10 @@ use backfire_wire::OpQuery;
 
 use super::command::{encode, encode_message};
 use super::{Connection, ConnectionInfo, HelloReply, ReadLimit, RequestIds, ServerType};
+use crate::auth::{Authenticator, Exchange};
 use crate::error::reply::{command_error, is_ok};
 use crate::error::{DriverError, NetworkStage, Result};
+use crate::random::Random;
 use crate::settings::{ClientSettings, ServerAddress, limit};
 use crate::timeout::later;
 use crate::transport::Connector;
@@ -30,12 +32,23 @@ pub(crate) struct OpenLimits {
     pub(crate) deadline: Option<Instant>,
 }
 
+/// What a connection is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// The application's operations: somebody has to be logged in, where there are credentials.
+    Operations,
+    /// To watch the server.
+    Monitoring,
+}
+
 /// Opens connections for one client.
 pub(crate) struct Opener {
     settings: Arc<ClientSettings>,
     connector: Arc<dyn Connector>,
     request_ids: Arc<RequestIds>,
     connection_ids: AtomicU64,
+    random: Arc<Random>,
+    authenticator: Option<Authenticator>,
 }
 
 /// A fresh connection and how long its `hello` took.
@@ -50,8 +63,10 @@ impl Opener {
         settings: Arc<ClientSettings>,
         connector: Arc<dyn Connector>,
         request_ids: Arc<RequestIds>,
+        random: Arc<Random>,
     ) -> Self {
-        Self { settings, connector, request_ids, connection_ids: AtomicU64::new(0) }
+        let authenticator = settings.credential.clone().map(Authenticator::new);
+        Self { settings, connector, request_ids, connection_ids: AtomicU64::new(0), random, authenticator }
     }
 
     pub(crate) fn request_ids(&self) -> &RequestIds {
@@ -67,13 +82,33 @@ impl Opener {
     ///
     /// # Errors
     /// Network errors, timeouts (as the operation's timeout when its deadline was the limit), a refused `hello`, wire
-    /// versions that do not meet.
-    pub(crate) async fn open(&self, address: &ServerAddress, id: u64, limits: OpenLimits) -> Result<Opened> {
+    /// versions that do not meet, a log-in that fails.
+    pub(crate) async fn open(
+        &self,
+        address: &ServerAddress,
+        id: u64,
+        limits: OpenLimits,
+        purpose: Purpose,
+    ) -> Result<Opened> {
         let mut connection = self.connect(address, id, limits).await?;
         let started = Instant::now();
-        let reply = self.greet(&mut connection, limits.read).await.map_err(|error| error.at(address))?;
+        let mut greeting = self.greeting();
+        let authenticator = self.authenticator.as_ref().filter(|_| purpose == Purpose::Operations);
+        let speculation = authenticator.and_then(|authenticator| authenticator.speculate(&mut greeting, &self.random));
+        let greeted = self.greet(&mut connection, greeting, limits.read).await;
+        let reply = greeted.map_err(|error| error.at(address))?;
         let round_trip = started.elapsed();
-        // Authentication is the step that would follow here: it needs the greeting's reply and the open connection.
+        // An arbiter has no users.
+        if let Some(authenticator) = authenticator.filter(|_| connection.hello.server_type != ServerType::RsArbiter) {
+            let mut exchange = Exchange {
+                connection: &mut connection,
+                settings: &self.settings,
+                request_ids: &self.request_ids,
+                limit: limits.read,
+            };
+            let logged_in = authenticator.log_in(&mut exchange, &reply, speculation, &self.random).await;
+            logged_in.map_err(|error| error.in_login().at(address))?;
+        }
         Ok(Opened { connection, round_trip, reply })
     }
 
@@ -106,8 +141,7 @@ impl Opener {
     }
 
     /// Step 2: `hello` in its oldest form, which every server answers, with what the client is and can do.
-    async fn greet(&self, connection: &mut Connection, read: ReadLimit) -> Result<Document> {
-        let greeting = self.greeting();
+    async fn greet(&self, connection: &mut Connection, greeting: Document, read: ReadLimit) -> Result<Document> {
         let request_id = self.request_ids.next();
         // With a declared API the server must know `hello`, and takes the declaration in an OP_MSG only.
         let message = if self.settings.server_api.is_some() {

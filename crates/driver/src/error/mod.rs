@@ -40,6 +40,7 @@ struct Inner {
     cause: Option<DriverError>,
     server: Option<ServerAddress>,
     bulk_result: Option<BulkWriteResult>,
+    in_login: bool,
 }
 
 /// What happened.
@@ -144,7 +145,14 @@ pub struct WriteConcernFailure {
 
 impl DriverError {
     pub(crate) fn new(kind: ErrorKind) -> Self {
-        Self(Box::new(Inner { kind, labels: Vec::new(), cause: None, server: None, bulk_result: None }))
+        Self(Box::new(Inner {
+            kind,
+            labels: Vec::new(),
+            cause: None,
+            server: None,
+            bulk_result: None,
+            in_login: false,
+        }))
     }
 
     pub(crate) fn invalid_argument(what: impl Into<String>) -> Self {
@@ -197,6 +205,17 @@ impl DriverError {
     pub(crate) fn at(mut self, server: &ServerAddress) -> Self {
         self.0.server.get_or_insert_with(|| server.clone());
         self
+    }
+
+    /// Notes that it happened while a fresh connection logged in.
+    pub(crate) fn in_login(mut self) -> Self {
+        self.0.in_login = true;
+        self
+    }
+
+    /// Whether a fresh connection could not log in.
+    pub fn is_login_failure(&self) -> bool {
+        self.0.in_login
     }
 
     pub(crate) fn add_label(&mut self, label: &str) {
@@ -334,6 +353,7 @@ impl DriverError {
     /// The Java driver's exception class for it; what a report shows.
     pub fn java_class(&self) -> &'static str {
         match self.kind() {
+            ErrorKind::Command(_) | ErrorKind::Protocol(_) if self.is_login_failure() => "MongoSecurityException",
             ErrorKind::SocketReadTimeout { .. } => "MongoSocketReadTimeoutException",
             ErrorKind::Network { stage: NetworkStage::Open, .. } => "MongoSocketOpenException",
             ErrorKind::Network { stage: NetworkStage::Write, .. } => "MongoSocketWriteException",

@@ -18,7 +18,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use crate::connection::handshake::{OpenLimits, Opener};
+use crate::connection::handshake::{OpenLimits, Opener, Purpose};
 use crate::connection::{Connection, ConnectionInfo, ReadLimit};
 use crate::error::{DriverError, ErrorKind, Result};
 use crate::events::{CheckOutFailure, CloseReason, Event, Listener, PoolEvent};
@@ -380,7 +380,7 @@ impl Pool {
         self.emit(PoolEvent::ConnectionCreated { connection: created.clone() });
         // Closing is reported whichever way this future ends, also when it is dropped half-way.
         let mut closing = ReportClosed { pool: self, info: Some(created) };
-        let opened = self.opener.open(&self.address, id, limits).await?;
+        let opened = self.opener.open(&self.address, id, limits, Purpose::Operations).await?;
         closing.info = None;
         let mut state = self.state.lock();
         slot.done = true;

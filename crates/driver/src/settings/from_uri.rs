@@ -3,28 +3,28 @@
 use std::time::Duration;
 
 use backfire_model::ConnectionString;
-use backfire_model::connection_string::{HostKind, OptionName, W};
+use backfire_model::connection_string::{AuthMechanism, HostKind, OptionName, W};
 use backfire_wire::Compressor;
 
 use super::{Acknowledgement, ClientSettings, MonitoringMode, ReadConcern, ReadMode, ReadPreference, ServerAddress};
+use crate::auth::Credential;
+use crate::auth::scram::ScramMechanism;
 use crate::error::DriverError;
+use crate::tls::TlsSettings;
 
 impl ClientSettings {
     /// The settings that a connection string names; everything else as the Java driver has it.
     ///
     /// # Errors
-    /// For what this driver does not do: DNS look-ups of `mongodb+srv://`, Unix sockets, TLS, authentication, load
+    /// For what this driver does not do: DNS look-ups of `mongodb+srv://`, Unix sockets, encrypted keys, mechanisms other than SCRAM, load
     /// balancers and proxies.
     pub fn from_connection_string(uri: &ConnectionString) -> Result<Self, DriverError> {
         let refuse = |what: &str| Err(DriverError::invalid_argument(format!("{what} is not supported by this driver")));
         if uri.needs_dns() {
             return refuse("mongodb+srv://");
         }
-        if uri.tls() {
-            return refuse("tls=true");
-        }
-        if uri.credential().is_some() {
-            return refuse("authentication");
+        if uri.tls_certificate_key_file_password().is_some() {
+            return refuse("tlsCertificateKeyFilePassword");
         }
         if uri.load_balanced() {
             return refuse("loadBalanced=true");
@@ -40,6 +40,27 @@ impl ClientSettings {
             }
         }
         let mut settings = Self::new(seeds);
+        settings.tls = uri.tls().then(|| TlsSettings {
+            ca_file: uri.tls_ca_file().map(Into::into),
+            certificate_key_file: uri.tls_certificate_key_file().map(Into::into),
+            allow_invalid_certificates: uri.tls_allow_invalid_certificates() || uri.tls_insecure(),
+            allow_invalid_hostnames: uri.tls_allow_invalid_hostnames() || uri.tls_insecure(),
+        });
+        settings.credential = match uri.credential() {
+            None => None,
+            Some(credential) => {
+                let mechanism = match credential.mechanism {
+                    None => None,
+                    Some(AuthMechanism::ScramSha1) => Some(ScramMechanism::Sha1),
+                    Some(AuthMechanism::ScramSha256) => Some(ScramMechanism::Sha256),
+                    Some(other) => return refuse(&format!("authMechanism={}", other.name())),
+                };
+                let (Some(user), Some(password)) = (credential.user.clone(), credential.password.clone()) else {
+                    return refuse("a user without a password");
+                };
+                Some(Credential { user, password, source: credential.source.clone(), mechanism })
+            }
+        };
         settings.direct_connection = uri.value(OptionName::DirectConnection).map(|_| uri.direct_connection());
         settings.replica_set = uri.replica_set().map(str::to_owned);
         settings.app_name = uri.app_name().map(str::to_owned);
@@ -119,8 +140,9 @@ mod tests {
     fn what_it_does_not_do_is_refused_by_name() {
         for (uri, what) in [
             ("mongodb+srv://a.b.c", "mongodb+srv://"),
-            ("mongodb://u:p@a", "authentication"),
-            ("mongodb://a/?tls=true", "tls=true"),
+            ("mongodb://u:p@a/?authMechanism=PLAIN", "authMechanism=PLAIN"),
+            ("mongodb://u@a", "a user without a password"),
+            ("mongodb://a/?tls=true&tlsCertificateKeyFilePassword=x", "tlsCertificateKeyFilePassword"),
             ("mongodb://%2Ftmp%2Fx.sock", "a Unix socket"),
         ] {
             assert!(settings(uri).unwrap_err().contains(what), "{uri}");

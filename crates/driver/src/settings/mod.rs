@@ -15,7 +15,9 @@ pub use concern::{Acknowledgement, ReadConcern, WriteConcern};
 pub use profile::DriverProfile;
 pub use read_preference::{ReadMode, ReadPreference, TagSet};
 
+use crate::auth::Credential;
 use crate::error::DriverError;
+use crate::tls::TlsSettings;
 
 /// How monitors learn of changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -101,6 +103,10 @@ pub struct ClientSettings {
     pub max_adaptive_retries: u32,
     /// The stable API, if one is declared.
     pub server_api: Option<ServerApi>,
+    /// Who the client is, where the server wants to know.
+    pub credential: Option<Credential>,
+    /// `tls` and its companions; `None`: connections are not encrypted.
+    pub tls: Option<TlsSettings>,
     /// Whose rules to follow.
     pub profile: DriverProfile,
     /// The time that generated `_id`s start from, in seconds since 1970: a client has no wall clock of its own.
@@ -138,6 +144,8 @@ impl ClientSettings {
             monitoring_mode: MonitoringMode::default(),
             max_adaptive_retries: 2,
             server_api: None,
+            credential: None,
+            tls: None,
             profile: DriverProfile::default(),
             object_id_epoch_s: 0,
         }
@@ -174,6 +182,9 @@ impl ClientSettings {
         }
         if self.pool_maintenance_frequency.is_zero() {
             return wrong("the pool maintenance frequency must not be 0");
+        }
+        if let Some(credential) = &self.credential {
+            credential.validate()?;
         }
         self.read_preference.validate()
     }

@@ -292,9 +292,10 @@ impl Topology {
         }
     }
 
-    /// A connection of the pool could not be opened: any network error counts, a timeout included.
+    /// A connection of the pool could not be opened: any network error counts, a timeout included, and every failure to
+    /// log in (facts/client.md A4; the specification's tests auth-error and auth-misc-command-error).
     fn connection_failed(&self, address: &ServerAddress, generation: u64, error: &DriverError) {
-        if error.is_network() {
+        if error.is_network() || error.is_login_failure() {
             self.lose(address, generation, error);
         } else {
             self.command_failed(address, generation, 0, error, error.response());

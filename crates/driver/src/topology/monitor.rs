@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 use backfire_wire::MessageFlags;
 
 use crate::connection::command::encode_message;
-use crate::connection::handshake::{OpenLimits, Opened, Opener, add_server_api};
+use crate::connection::handshake::{OpenLimits, Opened, Opener, Purpose, add_server_api};
 use crate::connection::{Connection, HelloReply, ReadLimit, ServerType};
 use crate::error::reply::{command_error, is_ok};
 use crate::error::{DriverError, Result};
@@ -246,7 +246,7 @@ impl Checker {
 async fn open(opener: &Opener, settings: &ClientSettings, address: &ServerAddress) -> Result<Opened> {
     let read = ReadLimit::silence(settings.connect_timeout);
     let limits = OpenLimits { connect: settings.connect_timeout, read, deadline: None };
-    opener.open(address, opener.next_id(), limits).await
+    opener.open(address, opener.next_id(), limits, Purpose::Monitoring).await
 }
 
 async fn ping(connection: &mut Connection, opener: &Opener, settings: &ClientSettings) -> Result<Duration> {

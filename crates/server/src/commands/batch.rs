@@ -158,9 +158,18 @@ pub async fn first(
     } else {
         let lsid = run.op.view().lsid;
         let originating_command = Bytes::clone(&run.op.command);
-        let transaction = run.op.transaction_number();
-        let cursor =
-            Cursor { id: 0, ns: ns.clone(), lsid, transaction, originating_command, source, pushed_back, no_timeout };
+        let (owner, transaction) = (run.request.session_owner, run.op.transaction_number());
+        let cursor = Cursor {
+            id: 0,
+            ns: ns.clone(),
+            lsid,
+            owner,
+            transaction,
+            originating_command,
+            source,
+            pushed_back,
+            no_timeout,
+        };
         run.shared().cursors.add(cursor, run.shared().rng())?
     };
     Ok(reply(batch.documents, id, &ns, shape, run.op.read_time()))

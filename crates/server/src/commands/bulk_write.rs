@@ -10,8 +10,10 @@ use super::delete::{self, Delete};
 use super::insert::Insert;
 use super::update::{self, Update};
 use super::{CommandSpec, Invocation, OkPlace, Run, Running, idl};
+use crate::auth::{Action, Needs, Permission, Resource};
 use crate::cursors::from_list;
 use crate::error::{Result, fail};
+use crate::net::Request;
 use crate::net::request::raw;
 use crate::ops::OpKind;
 use crate::pipeline::Failed;
@@ -30,6 +32,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     admin_only: true,
     exists: |profile| profile.bulk_write,
     ok_place: OkPlace::AfterWriteConcernError,
+    permission: Permission::Computed(needs),
     parse: |request, shared| {
         idl::only_and_let(request, shared.profile, COMMAND, FIELDS)?;
         let infos = statements(request, COMMAND, "nsInfo")?;
@@ -53,6 +56,30 @@ pub const SPEC: CommandSpec = CommandSpec {
     },
     ..CommandSpec::WRITE
 };
+
+fn needs(request: &Request, needs: &mut Needs) {
+    let infos = statements(request, COMMAND, "nsInfo").unwrap_or_default();
+    let bypass = request.get("bypassDocumentValidation").is_some_and(View::is_true);
+    for op in statements(request, COMMAND, "ops").unwrap_or_default() {
+        let Some((name, at)) = raw(&op).iter().next().and_then(std::result::Result::ok) else { continue };
+        let at = idl::whole_number(at.into()).and_then(|at| usize::try_from(at).ok());
+        let Some(Ok(ns)) = at.and_then(|at| infos.get(at)).map(|info| namespace(raw(info))) else { continue };
+        let resource = Resource::Collection(ns);
+        match name.as_str() {
+            "insert" => needs.add(Action::Insert, resource.clone()),
+            "delete" => needs.add(Action::Remove, resource.clone()),
+            _ => {
+                needs.add(Action::Update, resource.clone());
+                if raw(&op).get_bool("upsert").unwrap_or(false) {
+                    needs.add(Action::Insert, resource.clone());
+                }
+            }
+        }
+        if bypass {
+            needs.add(Action::BypassDocumentValidation, resource);
+        }
+    }
+}
 
 const COMMAND: &str = "bulkWrite";
 const FIELDS: &[&str] = &["ops", "nsInfo", "ordered", "errorsOnly", "bypassDocumentValidation", "cursor"];

@@ -4,6 +4,7 @@ use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::error::{CommandError, Result, fail};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::Collection;
@@ -14,6 +15,7 @@ use crate::write::validation::Validator;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["collMod"],
     doc: "changes the validator of a collection, or the expiry or visibility of an index",
+    permission: Permission::Collection(&[Action::CollMod]),
     parse: |request, _| {
         let ns = idl::collection(request)?;
         idl::only(request, "collMod", FIELDS)?;

@@ -6,6 +6,7 @@ use backfire_model::Namespace;
 use bson::raw::{RawDocumentBuf, cstr};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::plan::{Hint, Scan};
 use crate::query::Matcher;
@@ -17,6 +18,7 @@ use crate::write::results::append_number;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["count"],
     doc: "counts documents",
+    permission: Permission::Collection(&[Action::Find]),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only(request, "count", &["query", "limit", "skip", "hint", "collation", "fields"])?;

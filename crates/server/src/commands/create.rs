@@ -5,7 +5,9 @@ use bson::Document;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::aggregate::{Pipeline, PipelineContext};
+use crate::auth::{Action, Needs, Permission, Resource};
 use crate::error::{CommandError, Result};
+use crate::net::Request;
 use crate::server::Shared;
 use crate::stages::locks::{Access, enter};
 use crate::value::{Collation, View};
@@ -35,6 +37,7 @@ const OPTIONS: &[&str] = &[
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["create"],
     doc: "creates a collection or a view",
+    permission: Permission::Computed(needs),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only(request, "create", OPTIONS)?;
@@ -71,6 +74,13 @@ pub const SPEC: CommandSpec = CommandSpec {
     in_transactions: true,
     ..CommandSpec::DDL
 };
+
+fn needs(request: &Request, needs: &mut Needs) {
+    needs.on_collection(request, &[Action::CreateCollection]);
+    if let (Ok(db), Some(View::String(on))) = (request.database(), request.get("viewOn")) {
+        needs.add(Action::Find, Resource::collection(db, on));
+    }
+}
 
 struct Create {
     ns: Namespace,

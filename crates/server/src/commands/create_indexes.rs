@@ -6,6 +6,7 @@ use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::error::{CommandError, Result};
 use crate::ops::Op;
 use crate::query::{Matcher, QueryContext};
@@ -47,6 +48,7 @@ const SPEC_FIELDS: &[&str] = &[
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["createIndexes"],
     doc: "creates indexes, and the collection if need be",
+    permission: Permission::Collection(&[Action::CreateIndex]),
     parse: |request, _| {
         let ns = idl::collection(request)?;
         idl::only(request, "createIndexes", &["indexes", "ignoreUnknownIndexOptions", "commitQuorum", "v"])?;

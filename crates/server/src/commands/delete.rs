@@ -8,6 +8,7 @@ use bson::{Document, RawDocument};
 use bytes::Bytes;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -30,6 +31,7 @@ use crate::write::{WriteKind, WriteResults};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["delete"],
     doc: "deletes documents",
+    permission: Permission::Collection(&[Action::Remove]),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only_and_let(request, shared.profile, "delete", &["deletes", "ordered", "bypassDocumentValidation"])?;

@@ -7,6 +7,7 @@ use bson::RawBson;
 use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl, on_view};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::net::request::raw;
 use crate::plan::{Hint, Scan};
@@ -19,6 +20,7 @@ use crate::write::prepare::DOCUMENT_MAX_BYTES;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["distinct"],
     doc: "lists the different values of a field",
+    permission: Permission::Collection(&[Action::Find]),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only(request, "distinct", &["key", "query", "collation", "hint"])?;

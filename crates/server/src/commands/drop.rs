@@ -4,6 +4,7 @@ use backfire_model::Namespace;
 use bson::doc;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::stages::locks::{Access, enter};
 
@@ -11,6 +12,7 @@ use crate::stages::locks::{Access, enter};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["drop"],
     doc: "removes a collection or a view",
+    permission: Permission::Collection(&[Action::DropCollection]),
     parse: |request, _| Ok(Box::new(Drop { ns: idl::collection(request)? })),
     ..CommandSpec::DDL
 };

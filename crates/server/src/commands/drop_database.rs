@@ -4,6 +4,7 @@ use backfire_model::Namespace;
 use bson::doc;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::stages::locks::{Access, enter};
 
@@ -11,6 +12,7 @@ use crate::stages::locks::{Access, enter};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["dropDatabase"],
     doc: "removes a database",
+    permission: Permission::Database(&[Action::DropDatabase]),
     parse: |request, _| Ok(Box::new(DropDatabase { db: request.database()?.to_owned() })),
     ..CommandSpec::DDL
 };

@@ -4,6 +4,7 @@ use backfire_model::Namespace;
 use bson::{Bson, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::error::{CommandError, Result};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::Collection;
@@ -13,6 +14,7 @@ use crate::value::{View, text};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["dropIndexes", "deleteIndexes"],
     doc: "removes indexes",
+    permission: Permission::Collection(&[Action::DropIndex]),
     parse: |request, _| {
         let ns = idl::collection(request)?;
         let index = request.get("index").ok_or_else(|| idl::missing("dropIndexes", "index"))?.to_bson()?;

@@ -9,6 +9,7 @@ use bson::spec::BinarySubtype;
 use bson::{Binary, Bson, Document, RawBsonRef, RawDocument, Timestamp, doc};
 
 use super::{CommandSpec, Invocation, OkPlace, Reply, Run, Running, idl};
+use crate::auth::{Action, Needs, Permission};
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
@@ -36,6 +37,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["findAndModify", "findandmodify"],
     doc: "updates or removes one document and returns it",
     ok_place: OkPlace::AfterWriteConcernError,
+    permission: Permission::Computed(needs),
     parse: |request, shared| {
         if let Some(sequence) = request.sequences.first() {
             let text = "The findAndModify command does not support document sequences.";
@@ -46,6 +48,15 @@ pub const SPEC: CommandSpec = CommandSpec {
     },
     ..CommandSpec::WRITE
 };
+
+fn needs(request: &Request, needs: &mut Needs) {
+    let flag = |name: &str| request.get(name).is_some_and(View::is_true);
+    let change = if flag("remove") { Action::Remove } else { Action::Update };
+    needs.on_collection(request, &[Action::Find, change]);
+    if flag("upsert") {
+        needs.on_collection(request, &[Action::Insert]);
+    }
+}
 
 /// A findAndModify is always one statement.
 const STATEMENT: i32 = 0;

@@ -3,12 +3,14 @@
 use bson::doc;
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::params::Param;
 
 /// `{getCmdLineOpts: 1}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["getCmdLineOpts"],
     doc: "tells the server's command line",
+    permission: Permission::Cluster(&[Action::GetCmdLineOpts]),
     parse: |_, _| {
         immediate(|run| {
             let shared = run.shared();

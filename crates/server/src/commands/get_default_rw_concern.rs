@@ -3,11 +3,13 @@
 use bson::{Document, doc};
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 
 /// `{getDefaultRWConcern: 1}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["getDefaultRWConcern"],
     doc: "gives the read and write concern of commands that name none",
+    permission: Permission::Cluster(&[Action::GetDefaultRwConcern]),
     parse: |_, _| {
         immediate(|run| {
             let shared = run.shared();

@@ -3,6 +3,7 @@
 use bson::{Bson, doc};
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::value::View;
 
@@ -13,6 +14,7 @@ const LOGS: [&str; 2] = ["global", "startupWarnings"];
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["getLog"],
     doc: "shows recent log lines; this server logs to stderr and keeps none",
+    permission: Permission::Cluster(&[Action::GetLog]),
     parse: |request, _| {
         let name = match request.get("getLog") {
             Some(View::String(name)) => name.to_owned(),

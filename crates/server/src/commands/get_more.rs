@@ -108,7 +108,8 @@ impl Invocation for GetMore {
                 view.ns = self.ns.to_string();
                 view.cursor = Some(self.id);
             }
-            let mut cursor = shared.cursors.check_out(self.id, &self.ns.to_string(), run.op.transaction_number())?;
+            let (owner, transaction) = (run.request.session_owner, run.op.transaction_number());
+            let mut cursor = shared.cursors.check_out(self.id, &self.ns.to_string(), owner, transaction)?;
             if let Some(entered) = shared.passes(FAIL_GET_MORE_AFTER_CURSOR_CHECKOUT) {
                 shared.cursors.check_in(self.id, None);
                 let code = entered.data.get("errorCode").map(View::from).and_then(idl::whole_number).unwrap_or(1);

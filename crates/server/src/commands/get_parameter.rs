@@ -3,6 +3,7 @@
 use bson::{Document, doc};
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::params::{PARAMS, Settable};
 use crate::value::View;
 
@@ -10,6 +11,7 @@ use crate::value::View;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["getParameter"],
     doc: "shows server parameters",
+    permission: Permission::Cluster(&[Action::GetParameter]),
     parse: |request, _| {
         let first = request.get("getParameter");
         let all = matches!(first, Some(View::String("*")))

@@ -9,6 +9,8 @@ use bson::raw::{RawArrayBuf, cstr};
 use bson::{Document, RawDocumentBuf, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::sasl::Start;
+use crate::auth::{Mechanism, UserName};
 use crate::counters::Gauge;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
@@ -50,6 +52,8 @@ pub(super) fn parse(request: &Request, shared: &Arc<Shared>, spelling: Spelling)
         compression,
         hello_ok: shared.profile.hello && request.get("helloOk").is_some_and(View::is_true),
         awaited: awaited(request, shared)?,
+        mechanisms_of: mechanisms_of(request)?,
+        login: speculative(request),
     }))
 }
 
@@ -59,6 +63,30 @@ struct Hello {
     compression: Option<Vec<&'static str>>,
     hello_ok: bool,
     awaited: Option<Awaited>,
+    /// The user whose mechanisms the client wants to know.
+    mechanisms_of: Option<UserName>,
+    /// The first message of a log-in, and the user's database.
+    login: Option<(Start, String)>,
+}
+
+/// `saslSupportedMechs`.
+fn mechanisms_of(request: &Request) -> Result<Option<UserName>> {
+    match request.get("saslSupportedMechs") {
+        None => Ok(None),
+        Some(View::String(name)) => match name.split_once('.') {
+            Some((db, user)) => Ok(Some(UserName::new(db, user))),
+            None => Err(CommandError::bad_value("username must contain a '.' separated database.user pair")),
+        },
+        Some(other) => Err(idl::wrong_type("hello", "saslSupportedMechs", other, "string")),
+    }
+}
+
+/// `speculativeAuthenticate`. What is wrong with it is no error: the client then logs in the long way.
+fn speculative(request: &Request) -> Option<(Start, String)> {
+    let document = request.get("speculativeAuthenticate")?.as_document()?;
+    let db = document.get("db").and_then(View::as_str).unwrap_or("admin").to_owned();
+    document.get("saslStart")?;
+    Some((Start::read(document).ok()?, db))
 }
 
 /// The awaitable form.
@@ -168,6 +196,7 @@ impl Invocation for Hello {
                 let _ = run.op.wait(change).await?;
             }
             let mut reply = Reply::new(self.describe(&run));
+            self.log_in(&run, &mut reply.fields);
             // A client that takes several replies gets the next one without asking again.
             if streams {
                 reply.again = Some(Box::new(next_round(run.request, shared)?));
@@ -181,6 +210,8 @@ impl Invocation for Hello {
 fn next_round(request: &Request, shared: &Shared) -> Result<Request> {
     let mut body = View::from(request.document()).to_bson()?;
     if let bson::Bson::Document(body) = &mut body {
+        // Who logs in does so once.
+        body.remove("speculativeAuthenticate");
         body.insert("topologyVersion", shared.topology.version_document());
         let bytes = body.to_vec().map_err(|error| crate::value::view::invalid_bson(&error))?;
         return Ok(request.with_body(bytes.into()));
@@ -209,6 +240,19 @@ impl Hello {
         }
         client.greeted = true;
         Ok(())
+    }
+
+    /// The fields about logging in, which come last.
+    fn log_in(&self, run: &Run<'_>, reply: &mut RawDocumentBuf) {
+        let shared = run.shared();
+        if let Some(user) = self.mechanisms_of.as_ref().and_then(|name| shared.users.get(name)) {
+            let names: RawArrayBuf = user.mechanisms().map(Mechanism::name).collect();
+            reply.append(cstr!("saslSupportedMechs"), names);
+        }
+        if let Some((start, db)) = &self.login {
+            let begun = start.run(shared, &run.op.connection, db).ok();
+            append_document(reply, cstr!("speculativeAuthenticate"), begun.as_ref());
+        }
     }
 
     fn describe(&self, run: &Run<'_>) -> RawDocumentBuf {

@@ -3,11 +3,13 @@
 use bson::doc;
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 
 /// `{hostInfo: 1}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["hostInfo"],
     doc: "describes the machine, as far as a client may want to know it",
+    permission: Permission::Cluster(&[Action::HostInfo]),
     parse: |_, _| {
         immediate(|run| {
             let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as i32);

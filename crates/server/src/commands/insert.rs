@@ -8,6 +8,7 @@ use bson::Bson;
 use bytes::Bytes;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::counters::bump;
 use crate::error::Result;
 use crate::failpoints::table::{HANG_DURING_BATCH_INSERT, HANG_WITH_LOCK_DURING_BATCH_INSERT};
@@ -25,6 +26,7 @@ use crate::write::{WriteKind, WriteResults, validation};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["insert"],
     doc: "inserts documents",
+    permission: Permission::Collection(&[Action::Insert]),
     parse: |request, _| {
         let ns = idl::collection(request)?;
         idl::only(request, "insert", &["documents", "ordered", "bypassDocumentValidation"])?;

@@ -2,6 +2,7 @@
 
 use super::kill_sessions::kill;
 use super::{CommandSpec, Reply, idl, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::sessions::SessionId;
 use crate::stages::session_fields::lsid_document;
@@ -20,6 +21,7 @@ enum Pattern {
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["killAllSessionsByPattern"],
     doc: "ends the operations and cursors of the sessions that match a pattern",
+    permission: Permission::Cluster(&[Action::KillAnySession]),
     parse: |request, _| {
         let Some(View::Array(list)) = request.get("killAllSessionsByPattern") else {
             return Err(CommandError::new(10065, "invalid parameter: expected an object (killAllSessionsByPattern)"));
@@ -37,7 +39,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             let mut pattern = Pattern::All;
             for (name, value) in entry.iter() {
                 match name {
-                    "lsid" => pattern = Pattern::Session(lsid_document(value, STRUCT)?),
+                    "lsid" => pattern = Pattern::Session(lsid_document(value, STRUCT, request.session_owner)?),
                     "uid" => match value {
                         View::Binary { bytes, .. } if bytes.len() == 32 => {
                             pattern = Pattern::User(bytes.try_into().expect("32 bytes"));

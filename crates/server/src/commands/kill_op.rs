@@ -4,6 +4,7 @@ use backfire_model::OpId;
 use bson::doc;
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Resource};
 use crate::error::CommandError;
 use crate::value::View;
 
@@ -28,7 +29,14 @@ pub const SPEC: CommandSpec = CommandSpec {
             CommandError::new(26823, format!("invalid op : {op}. Op ID cannot be represented with 32 bits"))
         })?;
         immediate(move |run| {
-            if let Some(target) = run.shared().ops.find(OpId(op)) {
+            let may_kill_all = run.op.may(Action::KillOp, &Resource::Cluster);
+            let target = run.shared().ops.find(OpId(op));
+            // Everybody may end its own.
+            let own = target.as_ref().is_some_and(|target| target.is_of_same_user(run.op));
+            if !may_kill_all && !own {
+                return Err(CommandError::new(13, "Unauthorized"));
+            }
+            if let Some(target) = target {
                 target.kill(11601);
             }
             Reply::from_document(&doc! { "info": "attempting to kill op" })

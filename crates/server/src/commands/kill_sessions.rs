@@ -3,11 +3,12 @@
 use std::collections::HashSet;
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Resource};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::server::Shared;
 use crate::sessions::SessionId;
-use crate::stages::session_fields;
+use crate::stages::{authorization, session_fields};
 use crate::value::View;
 
 /// `{killSessions: [{id: UUID}, …]}`; an empty list means all.
@@ -18,7 +19,14 @@ pub const SPEC: CommandSpec = CommandSpec {
         let sessions: HashSet<_> = session_list(request, "killSessions")?.into_iter().collect();
         immediate(move |run| {
             let all = sessions.is_empty();
-            kill(run.shared(), Some(run.op.id), |session| all || sessions.contains(session));
+            let owner = run.request.session_owner;
+            // All sessions are all of one's own, where there are users.
+            let own = |session: &SessionId| !run.op.shared.auth || session.uid == owner;
+            if !sessions.iter().all(own) && !run.op.may(Action::KillAnySession, &Resource::Cluster) {
+                return Err(authorization::refusal(run.op, run.request));
+            }
+            let chosen = |session: &SessionId| if all { own(session) } else { sessions.contains(session) };
+            kill(run.shared(), Some(run.op.id), chosen);
             Ok(Reply::empty())
         })
     },
@@ -45,5 +53,13 @@ pub(super) fn session_list(request: &Request, command: &str) -> Result<Vec<Sessi
     let Some(View::Array(list)) = request.get(command) else {
         return Err(CommandError::new(10065, format!("invalid parameter: expected an object ({command})")));
     };
-    list.iter().map(|entry| session_fields::lsid_document(entry, command)).collect()
+    let read = |entry| session_fields::lsid_document(entry, command, request.session_owner);
+    list.iter().map(read).collect()
+}
+
+/// The same, where nobody may name the sessions of others.
+pub(super) fn own_sessions(request: &Request, shared: &Shared, command: &str) -> Result<Vec<SessionId>> {
+    let sessions = session_list(request, command)?;
+    sessions.iter().try_for_each(|session| session_fields::check_owner(session, request, shared))?;
+    Ok(sessions)
 }

@@ -6,6 +6,7 @@ use bson::{Binary, RawDocumentBuf, doc};
 use super::batch::{self, Shape};
 use super::list_indexes::{batch_size, flag};
 use super::{CommandSpec, Invocation, Run, Running};
+use crate::auth::{Action, Permission};
 use crate::cursors::from_list;
 use crate::query::Matcher;
 use crate::value::View;
@@ -17,6 +18,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     doc: "lists the collections of a database",
     dies_with_client: true,
     primary: super::PrimaryRule::UnlessSecondaryOk,
+    permission: Permission::Database(&[Action::ListCollections]),
     parse: |request, shared| {
         let filter = match request.get("filter").and_then(View::as_document) {
             Some(filter) => filter.to_document()?,

@@ -2,6 +2,7 @@
 
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::cursors::from_list;
 use crate::error::CommandError;
 use crate::value::View;
@@ -11,6 +12,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["listIndexes"],
     doc: "lists the indexes of a collection",
     dies_with_client: true,
+    permission: Permission::Collection(&[Action::ListIndexes]),
     parse: |request, _| Ok(Box::new(ListIndexes { ns: idl::collection(request)?, batch_size: batch_size(request) })),
     primary: super::PrimaryRule::UnlessSecondaryOk,
     ..CommandSpec::BASE

@@ -6,6 +6,7 @@
 pub mod batch;
 pub mod idl;
 mod on_view;
+mod user_fields;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use std::sync::Arc;
 use bson::RawDocumentBuf;
 use futures_util::future::BoxFuture;
 
+use crate::auth::Permission;
 use crate::error::Result;
 use crate::net::Request;
 use crate::ops::{Op, OpKind};
@@ -31,8 +33,10 @@ pub struct CommandSpec {
     pub kind: OpKind,
     /// Runs on the `admin` database only.
     pub admin_only: bool,
-    /// Whether authentication would be asked for; a command without runs outside of any session.
+    /// Whether its sender must have logged in; a command without runs outside of any session.
     pub needs_auth: bool,
+    /// What its sender must be allowed to do.
+    pub permission: Permission,
     /// Exists only with `enableTestCommands`.
     pub test_only: bool,
     /// Exists in this version.
@@ -90,6 +94,7 @@ impl CommandSpec {
         kind: OpKind::Command,
         admin_only: false,
         needs_auth: true,
+        permission: Permission::LoggedIn,
         test_only: false,
         exists: |_| true,
         primary: PrimaryRule::Anywhere,
@@ -267,6 +272,7 @@ commands! {
     count,
     create,
     create_indexes,
+    create_user,
     current_op,
     db_stats,
     delete,
@@ -274,6 +280,7 @@ commands! {
     drop,
     drop_database,
     drop_indexes,
+    drop_user,
     end_sessions,
     explain,
     find,
@@ -297,6 +304,7 @@ commands! {
     list_commands,
     list_databases,
     list_indexes,
+    logout,
     ping,
     profile,
     refresh_sessions,
@@ -304,10 +312,14 @@ commands! {
     repl_set_get_config,
     repl_set_get_status,
     repl_set_step_down,
+    sasl_continue,
+    sasl_start,
     server_status,
     set_parameter,
     start_session,
     update,
+    update_user,
+    users_info,
     validate,
     wait_for_fail_point,
     whatsmyuri,

@@ -3,12 +3,14 @@
 use bson::doc;
 
 use super::{CommandSpec, Reply, idl, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::fail;
 
 /// `{profile: -1 | 0}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["profile"],
     doc: "tells that the profiler is off",
+    permission: Permission::Database(&[Action::EnableProfiler]),
     parse: |request, _| {
         idl::only(request, "profile", &["slowms", "sampleRate", "filter"])?;
         match request.get("profile").and_then(idl::whole_number) {

@@ -3,7 +3,9 @@
 use backfire_model::Namespace;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Needs, Permission, Resource};
 use crate::error::{CommandError, Result, fail};
+use crate::net::Request;
 use crate::stages::locks::{Access, enter};
 use crate::value::View;
 
@@ -12,6 +14,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["renameCollection"],
     doc: "gives a collection another name",
     admin_only: true,
+    permission: Permission::Computed(needs),
     parse: |request, _| {
         idl::only(request, "renameCollection", &["to", "dropTarget", "stayTemp"])?;
         let ns = |field: &str| -> Result<Namespace> {
@@ -36,6 +39,23 @@ pub const SPEC: CommandSpec = CommandSpec {
     },
     ..CommandSpec::DDL
 };
+
+fn needs(request: &Request, needs: &mut Needs) {
+    let ns = |field: &str| request.get(field).and_then(View::as_str).and_then(Namespace::parse);
+    let (Some(from), Some(to)) = (ns("renameCollection"), ns("to")) else { return };
+    let same = from.db == to.db;
+    let (from, to) = (Resource::Collection(from), Resource::Collection(to));
+    if same {
+        needs.add(Action::RenameCollectionSameDb, from);
+        needs.add(Action::RenameCollectionSameDb, to.clone());
+    } else {
+        needs.all(&[Action::Find, Action::DropCollection], &from);
+        needs.all(&[Action::Insert, Action::CreateIndex], &to);
+    }
+    if request.get("dropTarget").is_some_and(View::is_true) {
+        needs.add(Action::DropCollection, to);
+    }
+}
 
 struct RenameCollection {
     from: Namespace,

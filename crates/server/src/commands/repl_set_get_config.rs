@@ -3,12 +3,14 @@
 use bson::doc;
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 
 /// `{replSetGetConfig: 1}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["replSetGetConfig"],
     doc: "gives the configuration of the replica set",
+    permission: Permission::Cluster(&[Action::ReplSetGetConfig]),
     parse: |_, _| {
         immediate(|run| {
             let topology = &run.shared().topology;

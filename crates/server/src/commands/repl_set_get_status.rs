@@ -3,12 +3,14 @@
 use bson::{Bson, doc};
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 
 /// `{replSetGetStatus: 1}`.
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["replSetGetStatus"],
     doc: "describes the replica set",
+    permission: Permission::Cluster(&[Action::ReplSetGetStatus]),
     parse: |_, _| {
         immediate(|run| {
             let shared = run.shared();

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
+use crate::auth::{Action, Permission};
 use crate::error::CommandError;
 use crate::locks::{Level, Mode};
 use crate::value::View;
@@ -14,6 +15,7 @@ const CATCH_UP_DEFAULT_S: i64 = 10;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["replSetStepDown"],
     doc: "makes this node stop being primary; being the only one, it is elected again when the time is over",
+    permission: Permission::Cluster(&[Action::ReplSetStateChange]),
     parse: |request, _| {
         let seconds = |field: &str| request.get(field).and_then(idl::whole_number);
         let period = seconds("replSetStepDown").unwrap_or(60).clamp(0, 1_000_000_000);

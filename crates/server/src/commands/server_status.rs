@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::{CommandSpec, Reply, immediate};
+use crate::auth::{Action, Permission};
 use crate::counters::read;
 use crate::locks::TicketPool;
 use crate::ops::current_op::global_lock;
@@ -13,6 +14,7 @@ use crate::value::View;
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["serverStatus"],
     doc: "counters of the server: connections, operations, retries, tickets, queues",
+    permission: Permission::Cluster(&[Action::ServerStatus]),
     parse: |request, _| {
         let left_out: Vec<String> = request
             .document()

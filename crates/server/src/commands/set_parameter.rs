@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bson::{Bson, doc};
 
 use super::{CommandSpec, Invocation, Reply, Run, Running, immediate};
+use crate::auth::{Action, Permission};
 use crate::locks::TicketPool;
 use crate::params::{Param, ParamRow, Params};
 
@@ -12,6 +13,7 @@ use crate::params::{Param, ParamRow, Params};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["setParameter"],
     doc: "changes a server parameter",
+    permission: Permission::Cluster(&[Action::SetParameter]),
     parse: |request, _| {
         let own = request
             .document()

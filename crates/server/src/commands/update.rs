@@ -8,8 +8,10 @@ use bson::{Bson, Document, RawDocument};
 use bytes::Bytes;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
+use crate::auth::{Action, Needs, Permission};
 use crate::counters::bump;
 use crate::error::{CommandError, Result};
+use crate::net::Request;
 use crate::net::request::raw;
 use crate::ops::OpKind;
 use crate::pipeline::Failed;
@@ -28,6 +30,7 @@ use crate::write::{WriteKind, WriteResults};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["update"],
     doc: "updates documents",
+    permission: Permission::Computed(needs),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         idl::only_and_let(request, shared.profile, "update", &["updates", "ordered", "bypassDocumentValidation"])?;
@@ -42,6 +45,14 @@ pub const SPEC: CommandSpec = CommandSpec {
     },
     ..CommandSpec::WRITE
 };
+
+fn needs(request: &Request, needs: &mut Needs) {
+    needs.on_collection(request, &[Action::Update]);
+    let statements = batch(request, "update", "updates").unwrap_or_default();
+    if statements.iter().any(|statement| raw(statement).get_bool("upsert").unwrap_or(false)) {
+        needs.on_collection(request, &[Action::Insert]);
+    }
+}
 
 /// The statements of an `update`.
 pub(super) struct Update {

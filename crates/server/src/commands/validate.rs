@@ -3,6 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::{CommandSpec, PrimaryRule, Reply, idl, immediate};
+use crate::auth::{Action, Permission};
 use crate::error::fail;
 use crate::net::request::raw;
 use crate::stats::number;
@@ -13,6 +14,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["validate"],
     doc: "compares the indexes of a collection with its documents",
     primary: PrimaryRule::UnlessSecondaryOk,
+    permission: Permission::Collection(&[Action::Validate]),
     parse: |request, _| {
         let ns = idl::collection(request)?;
         immediate(move |run| {

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use backfire_model::{ConnectionId, RequestId};
 use backfire_wire::{
-    Compressor, Frame, FrameDecoder, MessageFlags, OpCode, OpMsg, OpMsgEncoder, OpQuery, OpReply, ReplyFlags,
-    compression,
+    Compressor, Frame, FrameDecoder, MAX_MESSAGE_SIZE_BYTES, MessageFlags, OpCode, OpMsg, OpMsgEncoder, OpQuery,
+    OpReply, ReplyFlags, compression,
 };
 use bson::{Document, RawDocumentBuf};
 use bytes::BytesMut;
@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::limits::{Dropped, Limits};
 use super::{Protocol, Request};
+use crate::auth::Login;
 use crate::counters::bump;
 use crate::error::CommandError;
 use crate::ops::Op;
@@ -29,6 +30,8 @@ use crate::server::Shared;
 const READ_AHEAD_BYTES: usize = 64 * 1024;
 /// How long the end of a connection may take.
 const CLOSE_WAIT: Duration = Duration::from_secs(1);
+/// The largest message of a client that has not logged in, where it must.
+const MAX_BEFORE_LOGIN_BYTES: usize = 64 * 1024;
 /// The read buffer of a connection at rest.
 const READ_BUFFER_BYTES: usize = 2048;
 
@@ -44,6 +47,7 @@ pub struct Connection {
     /// When it was opened.
     pub opened: Instant,
     client: Mutex<Client>,
+    login: Mutex<Login>,
     current: Mutex<Option<Arc<Op>>>,
     gone: AtomicBool,
     close: AtomicBool,
@@ -65,6 +69,11 @@ impl Connection {
     /// What the client said of itself.
     pub fn client(&self) -> parking_lot::MutexGuard<'_, Client> {
         self.client.lock()
+    }
+
+    /// Who is logged in.
+    pub fn login(&self) -> parking_lot::MutexGuard<'_, Login> {
+        self.login.lock()
     }
 
     /// The client's application name.
@@ -155,6 +164,7 @@ impl Connections {
             description: format!("conn{id}"),
             opened: Instant::now(),
             client: Mutex::default(),
+            login: Mutex::default(),
             current: Mutex::new(None),
             gone: AtomicBool::new(false),
             close: AtomicBool::new(false),
@@ -219,6 +229,18 @@ pub async fn serve(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Se
     if open.shared.is_shutting_down() {
         return;
     }
+    let Some(tls) = &open.shared.tls else { return talk(&open, stream).await };
+    let accepted = tokio::select! {
+        accepted = tls.accept(stream) => accepted,
+        () = open.connection.close_asked() => return,
+    };
+    match accepted {
+        Ok(stream) => talk(&open, stream).await,
+        Err(error) => tracing::info!(connection = %open.connection.description, %error, "no encryption"),
+    }
+}
+
+async fn talk(open: &Open, stream: impl AsyncRead + AsyncWrite + Send + Unpin) {
     let mut link = Link { stream, buffer: BytesMut::with_capacity(READ_BUFFER_BYTES), at_end: false };
     if let Err(error) = link.serve(&open.shared, &open.connection).await {
         tracing::debug!(connection = %open.connection.description, %error, "connection ended");
@@ -230,6 +252,14 @@ pub async fn serve(shared: Arc<Shared>, stream: impl AsyncRead + AsyncWrite + Se
 /// Sleeps until `due`, which is `time` from now at first.
 async fn until(due: &mut Option<Instant>, time: Duration) {
     tokio::time::sleep_until(*due.get_or_insert_with(|| Instant::now() + time)).await;
+}
+
+/// The largest message: of somebody who has to log in first, as much as that takes.
+fn max_frame_bytes(shared: &Shared, connection: &Connection) -> usize {
+    match shared.auth && connection.login().name().is_none() {
+        true => MAX_BEFORE_LOGIN_BYTES,
+        false => MAX_MESSAGE_SIZE_BYTES,
+    }
 }
 
 /// The bytes of a connection.
@@ -274,11 +304,12 @@ enum Closed {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
     async fn serve(&mut self, shared: &Arc<Shared>, connection: &Arc<Connection>) -> Result<(), Closed> {
-        let decoder = FrameDecoder::default();
-        while let Some(frame) = self.next_frame(&decoder, shared, connection).await? {
-            self.message(shared, connection, frame).await?;
+        loop {
+            let max_bytes = max_frame_bytes(shared, connection);
+            let decoder = FrameDecoder::with_max_bytes(max_bytes);
+            let Some(frame) = self.next_frame(&decoder, shared, connection).await? else { return Ok(()) };
+            self.message(shared, connection, frame, max_bytes).await?;
         }
-        Ok(())
     }
 
     async fn next_frame(
@@ -319,11 +350,12 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
         shared: &Arc<Shared>,
         connection: &Arc<Connection>,
         frame: Frame,
+        max_bytes: usize,
     ) -> Result<(), Closed> {
         shared.counters.network_request(frame.whole.len());
         let (frame, compressor) = match frame.header.op_code {
             OpCode::Compressed => {
-                let (inner, compressor) = compression::decompress(&frame)?;
+                let (inner, compressor) = compression::decompress_within(&frame, max_bytes)?;
                 (inner, Some(compressor))
             }
             _ => (frame, None),
@@ -359,6 +391,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Link<S> {
             other => return Err(Closed::OpCode(other.number())),
         };
         drop(frame);
+        let mut request = request;
+        if shared.auth {
+            request.session_owner = connection.login().session_owner();
+        }
         self.command(shared, connection, request, form).await
     }
 

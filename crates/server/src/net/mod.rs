@@ -5,6 +5,7 @@
 pub mod connection;
 pub mod limits;
 pub mod request;
+pub mod tls;
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use crate::server::Shared;
 
 pub use limits::Limits;
 pub use request::{Protocol, Request};
+pub use tls::Tls;
 
 /// Takes connections until the listener fails for good. Each runs in a task of its own.
 ///

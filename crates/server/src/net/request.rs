@@ -7,6 +7,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 
 use crate::error::{CommandError, Result};
+use crate::sessions::NOBODY;
 use crate::value::View;
 
 /// How a command came, and so how its reply goes.
@@ -66,6 +67,8 @@ pub struct Request {
     pub no_reply: bool,
     /// The client takes several replies.
     pub exhaust_allowed: bool,
+    /// Whom the sessions belong to that it names: the digest of its sender.
+    pub session_owner: [u8; 32],
     database: Option<String>,
 }
 
@@ -80,6 +83,7 @@ impl Request {
             sequences: message.sequences,
             no_reply: message.flags.has(MessageFlags::MORE_TO_COME),
             exhaust_allowed: message.flags.has(MessageFlags::EXHAUST_ALLOWED),
+            session_owner: NOBODY,
             database: None,
         }
     }
@@ -101,6 +105,7 @@ impl Request {
             sequences: Vec::new(),
             no_reply: false,
             exhaust_allowed: false,
+            session_owner: NOBODY,
             database: Some(database.to_owned()),
         }
     }

@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-use bson::raw::{RawDocumentBuf, cstr};
+use bson::raw::{RawArrayBuf, RawDocumentBuf, cstr};
 use bson::{DateTime, Document, RawDocument, doc, rawdoc};
 use tokio::time::Instant;
 
 use super::Op;
+use crate::auth::{User, UserName};
+use crate::net::connection::Connection;
 use crate::net::request::raw;
 use crate::params::Param;
 use crate::server::Shared;
@@ -16,16 +18,29 @@ use crate::stages::reply::append_document;
 use crate::value::text;
 
 /// What is asked for.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Wanted {
     /// Also connections at rest.
     pub idle_connections: bool,
     /// Also cursors at rest.
     pub idle_cursors: bool,
+    /// Only what is of this user.
+    pub owner: Option<UserName>,
     /// Also sessions at rest with an open transaction.
     pub idle_sessions: bool,
     /// Shorten long commands (the `currentOp` command does).
     pub truncate: bool,
+}
+
+impl Wanted {
+    /// Whose operations are shown to who asks for `own` ones only; `None` for everybody's, also where there are no users.
+    pub fn owner(op: &Op, own: bool) -> Option<UserName> {
+        op.user().filter(|_| own && op.shared.auth).map(|user| user.name.clone())
+    }
+
+    fn shows(&self, connection: &Connection) -> bool {
+        self.owner.as_ref().is_none_or(|owner| connection.login().name() == Some(owner))
+    }
 }
 
 /// How long an operation must wait for a latch before it is shown.
@@ -38,13 +53,22 @@ const TRUNCATE_OVER_BYTES: usize = 1000;
 pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
     let host = shared.topology.address();
     let now = text::iso_date(shared.clock.now_ms()).replace('Z', "+00:00");
-    let mut documents: Vec<_> = shared.ops.all().iter().map(|op| active(op, &host, &now, wanted.truncate)).collect();
+    let mut documents: Vec<_> = {
+        let ops = shared.ops.all();
+        let ops = ops.iter().filter(|op| wanted.shows(&op.connection));
+        ops.map(|op| active(op, &host, &now, wanted.truncate)).collect()
+    };
     if wanted.idle_sessions {
-        documents.extend(shared.sessions.idle_transactions(|session, open| idle_session(shared, &host, session, open)));
+        let owner = wanted.owner.as_ref().map(User::session_owner);
+        let idle = shared.sessions.idle_transactions(|session, open| {
+            let shown = owner.is_none_or(|owner| owner == session.uid);
+            shown.then(|| idle_session(shared, &host, session, open))
+        });
+        documents.extend(idle.into_iter().flatten());
     }
     if wanted.idle_connections {
         for connection in shared.connections.all() {
-            if !connection.is_active() {
+            if !connection.is_active() && wanted.shows(&connection) {
                 let mut document = head("op", &host);
                 append_connection(&mut document, &connection);
                 document.append(cstr!("active"), false);
@@ -54,7 +78,7 @@ pub fn documents(shared: &Shared, wanted: Wanted) -> Vec<RawDocumentBuf> {
         }
     }
     if wanted.idle_cursors {
-        for (id, ns, lsid, command) in shared.cursors.idle() {
+        for (id, ns, lsid, command) in shared.cursors.idle(wanted.owner.as_ref().map(User::session_owner)) {
             let mut document = head("idleCursor", &host);
             document.append(cstr!("ns"), ns.as_str());
             if let Some(lsid) = lsid {
@@ -100,7 +124,7 @@ fn idle_session(shared: &Shared, host: &str, session: &SessionId, open: &OpenTra
     document
 }
 
-fn append_connection(document: &mut RawDocumentBuf, connection: &crate::net::connection::Connection) {
+fn append_connection(document: &mut RawDocumentBuf, connection: &Connection) {
     document.append(cstr!("desc"), connection.description.as_str());
     document.append(cstr!("connectionId"), connection.id.0 as i32);
     document.append(cstr!("client"), connection.peer.as_str());
@@ -117,6 +141,9 @@ fn active(op: &Op, host: &str, now: &str, truncate: bool) -> RawDocumentBuf {
     append_connection(&mut document, &op.connection);
     document.append(cstr!("active"), true);
     document.append(cstr!("currentOpTime"), now);
+    if let Some(UserName { user, db }) = op.connection.login().name() {
+        document.append(cstr!("effectiveUsers"), RawArrayBuf::from_iter([rawdoc! { "user": &**user, "db": &**db }]));
+    }
     document.append(cstr!("opid"), op.id.0);
     if op.is_killed() {
         document.append(cstr!("killPending"), true);

@@ -40,7 +40,7 @@ pub struct Op {
     pub connection: Arc<Connection>,
     /// The message's `requestID`.
     pub request_id: RequestId,
-    /// The command as sent: the body section only (facts/server.md 5.3).
+    /// The command as sent, without its secrets: the body section only (facts/server.md 5.3).
     pub command: Bytes,
     /// When the command was read.
     pub received: Instant,

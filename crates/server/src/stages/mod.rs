@@ -1,5 +1,6 @@
 //! The stages of a command's way, one module each; [`crate::pipeline`] calls them in order.
 
+pub mod authorization;
 pub mod checks;
 pub mod deadline;
 pub mod engine;

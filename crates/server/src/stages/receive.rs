@@ -5,6 +5,7 @@ use std::sync::Arc;
 use backfire_model::event::{ServerEvent, WriteId};
 use backfire_model::{Lsid, TxnNumber};
 
+use crate::auth::redact;
 use crate::commands::CommandSpec;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
@@ -20,7 +21,7 @@ pub fn register(shared: &Arc<Shared>, connection: &Arc<Connection>, request: &Re
     let ns = format!("{}.$cmd", request.database().unwrap_or_default());
     shared
         .ops
-        .register(|id| Op::new(id, Arc::clone(shared), Arc::clone(connection), request.id, request.body().clone(), ns))
+        .register(|id| Op::new(id, Arc::clone(shared), Arc::clone(connection), request.id, redact::shown(request), ns))
 }
 
 /// The largest command document: a stored document's size and room for the rest of the command.

@@ -10,6 +10,7 @@ use crate::commands::idl;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::ops::Op;
+use crate::server::Shared;
 use crate::sessions::SessionId;
 use crate::sessions::catalog::Session;
 use crate::value::View;
@@ -42,7 +43,7 @@ const STRUCT: &str = "OperationSessionInfo";
 /// Those of facts/server.md 2.8 and 2.9.
 pub fn read(op: &Op, spec: &CommandSpec, request: &Request) -> Result<SessionFields> {
     let lsid = request.get("lsid").filter(|value| !matches!(value, View::Null | View::Undefined));
-    let lsid = lsid.map(|value| self::lsid(value, STRUCT)).transpose()?;
+    let lsid = lsid.map(|value| self::lsid(value, STRUCT, request.session_owner)).transpose()?;
     let txn_number = match request.get("txnNumber") {
         None | Some(View::Null | View::Undefined) => None,
         Some(View::Int64(number)) => Some(number),
@@ -61,6 +62,9 @@ pub fn read(op: &Op, spec: &CommandSpec, request: &Request) -> Result<SessionFie
             return Err(CommandError::new(50889, "It is illegal to provide a txnNumber for this command"));
         }
         return Ok(SessionFields::default());
+    }
+    if let Some(lsid) = &lsid {
+        check_owner(lsid, request, &op.shared)?;
     }
     let session = lsid.map(|id| op.shared.sessions.vivify(id, &op.shared.params)).transpose()?;
     op.view().lsid = lsid;
@@ -101,22 +105,33 @@ fn transaction_fields(number: Option<i64>, autocommit: Option<bool>, start: Opti
     }
 }
 
-/// Reads `{id: UUID, [uid]}`.
+/// Refuses a session of somebody else.
+///
+/// # Errors
+/// 13, where clients must log in.
+pub fn check_owner(session: &SessionId, request: &Request, shared: &Shared) -> Result<()> {
+    if shared.auth && session.uid != request.session_owner {
+        return Err(CommandError::new(13, "Unauthorized to set user digest in LogicalSessionId"));
+    }
+    Ok(())
+}
+
+/// Reads `{id: UUID, [uid]}`; a session without `uid` is one of `owner`.
 ///
 /// # Errors
 /// With the texts of the generated parsers when something is missing or has the wrong type.
-pub fn lsid(value: View<'_>, owner: &str) -> Result<SessionId> {
+pub fn lsid(value: View<'_>, field: &str, owner: [u8; 32]) -> Result<SessionId> {
     if value.as_document().is_none() {
-        return Err(idl::wrong_type(owner, "lsid", value, "object"));
+        return Err(idl::wrong_type(field, "lsid", value, "object"));
     }
-    lsid_document(value, &format!("{owner}.lsid"))
+    lsid_document(value, &format!("{field}.lsid"), owner)
 }
 
 /// Reads `{id: UUID, [uid]}` that stands at `field`.
 ///
 /// # Errors
 /// As [`lsid`].
-pub fn lsid_document(value: View<'_>, field: &str) -> Result<SessionId> {
+pub fn lsid_document(value: View<'_>, field: &str, owner: [u8; 32]) -> Result<SessionId> {
     let Some(document) = value.as_document() else {
         let found = value.type_name();
         return Err(CommandError::type_mismatch(format!(
@@ -129,7 +144,7 @@ pub fn lsid_document(value: View<'_>, field: &str) -> Result<SessionId> {
         .ok()
         .filter(|_| subtype == u8::from(BinarySubtype::Uuid))
         .ok_or_else(|| CommandError::new(207, "uuid must be a 16-byte binary field with UUID (4) subtype"))?;
-    let mut session = SessionId::of_nobody(uuid);
+    let mut session = SessionId { id: uuid, uid: owner };
     match document.get("uid") {
         None => {}
         Some(View::Binary { bytes, .. }) => match bytes.try_into() {

@@ -34,7 +34,7 @@ impl ClientEntity {
         let id: String = fields.required("id")?;
         // There is one server, and it is no mongos.
         fields.optional::<bool>("useMultipleMongoses")?;
-        let mut settings = settings(fields.optional("uriOptions")?.unwrap_or_default())?;
+        let mut settings = settings(fields.optional("uriOptions")?.unwrap_or_default(), lab.userinfo())?;
         settings.server_api = fields.optional("serverApi")?.map(server_api).transpose()?;
         let fill_within_ms: Option<u64> = fields.optional("awaitMinPoolSizeMS")?;
         let recorder = Arc::new(Recorder::read(&mut fields)?);
@@ -51,10 +51,10 @@ impl ClientEntity {
     }
 }
 
-/// Settings from options of a connection string.
-fn settings(options: Document) -> Checked<ClientSettings> {
+/// Settings from options of a connection string, and from what stands before its host.
+fn settings(options: Document, userinfo: &str) -> Checked<ClientSettings> {
     let direct = options.get_bool("directConnection").unwrap_or(false);
-    let mut uri = format!("mongodb://127.0.0.1:27017/?{}", if direct { "" } else { "replicaSet=rs0" });
+    let mut uri = format!("mongodb://{userinfo}127.0.0.1:27017/?{}", if direct { "" } else { "replicaSet=rs0" });
     for (name, value) in &options {
         match value {
             Bson::String(text) => uri.push_str(&format!("&{name}={text}")),

@@ -58,7 +58,12 @@ impl Requirement {
         Ok(requirement)
     }
 
-    /// Why it is not met by a replica set of one, of this version, without authentication.
+    /// Whether clients must log in; `None`: it does not matter.
+    pub fn auth(&self) -> Option<bool> {
+        self.auth
+    }
+
+    /// Why it is not met by a replica set of one, of this version.
     ///
     /// # Errors
     /// When it wants something that this runner cannot judge.
@@ -88,7 +93,7 @@ impl Requirement {
         if self.min_version.is_some_and(|least| own < least) || self.max_version.is_some_and(|most| own > most) {
             return Ok(Some(Reason::Version));
         }
-        Ok((self.auth == Some(true)).then_some(Reason::Authentication))
+        Ok(None)
     }
 }
 
@@ -146,7 +151,7 @@ mod tests {
         check(bson!([{"minServerVersion": "8.2"}]), Err(Reason::Version));
         check(bson!([{"topologies": ["sharded"]}]), Err(Reason::Topology));
         check(bson!([{"topologies": ["sharded"]}, {"minServerVersion": "9.0"}]), Err(Reason::Version));
-        check(bson!([{"auth": true, "minServerVersion": "4.2"}]), Err(Reason::Authentication));
+        check(bson!([{"auth": true, "minServerVersion": "8.0"}]), Ok(&["8.0"]));
         check(bson!([{"csfle": true}]), Err(Reason::Encryption));
     }
 }

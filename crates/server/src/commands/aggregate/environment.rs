@@ -86,6 +86,7 @@ impl OfServer {
             idle_cursors: options.idle_cursors,
             idle_sessions: options.idle_sessions,
             truncate: options.truncate_ops,
+            owner: Wanted::owner(&self.op, !options.all_users),
         };
         current_op::documents(&self.shared, wanted)
     }
@@ -175,12 +176,16 @@ impl Environment for OfServer {
             SourceStage::CurrentOp(options) => return Ok(Box::new(self.current_op(*options).into_iter().map(Ok))),
             SourceStage::CollStats(options) => vec![self.coll_stats(options)?],
             SourceStage::IndexStats => self.index_stats(),
-            SourceStage::ListSessions(_) | SourceStage::ListLocalSessions(_) => {
+            SourceStage::ListSessions(options) | SourceStage::ListLocalSessions(options) => {
+                let all = !self.shared.auth || options.get_bool("allUsers").unwrap_or(false);
+                let owner = self.op.connection.login().session_owner();
                 let now_ms = self.shared.clock.now_ms();
-                let sessions = self.shared.sessions.all().into_iter().map(|(id, idle)| {
-                    let last_use = DateTime::from_millis(now_ms - idle.as_millis() as i64);
-                    doc! { "_id": id.document(), "lastUse": last_use }
-                });
+                let sessions = self.shared.sessions.all().into_iter().filter(|(id, _)| all || id.uid == owner).map(
+                    |(id, idle)| {
+                        let last_use = DateTime::from_millis(now_ms - idle.as_millis() as i64);
+                        doc! { "_id": id.document(), "lastUse": last_use }
+                    },
+                );
                 sessions.collect()
             }
             SourceStage::PlanCacheStats => Vec::new(),

@@ -2,6 +2,7 @@
 
 mod environment;
 mod output;
+mod permission;
 mod source;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use bson::{Bson, Document};
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, explain, idl};
 use crate::aggregate::{Output, Pipeline, PipelineContext, SourceStage};
+use crate::auth::Permission;
 use crate::counters::bump;
 use crate::cursors::from_list;
 use crate::error::{Result, fail};
@@ -34,6 +36,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["aggregate"],
     doc: "runs a pipeline over a collection, or over what the server knows of itself; with $out or $merge it \
           does not end when its client goes away",
+    permission: Permission::Computed(permission::add),
     parse: |request, shared| {
         if request.get("let").is_some() && !shared.profile.let_in_commands {
             return fail(9, "unrecognized field 'let'");

@@ -8,7 +8,8 @@ use std::sync::Arc;
 use backfire_model::Namespace;
 use bson::{Bson, Document, doc};
 
-use super::{CommandSpec, Invocation, PrimaryRule, Reply, Run, Running, idl};
+use super::{ALL, CommandSpec, Invocation, PrimaryRule, Reply, Run, Running, idl};
+use crate::auth::{Needs, Permission};
 use crate::error::{CommandError, Result, fail};
 use crate::net::Request;
 use crate::pipeline::Failed;
@@ -27,6 +28,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     doc: "tells how a command would be run, and with executionStats how much it would look at",
     primary: PrimaryRule::UnlessSecondaryOk,
     dies_with_client: true,
+    permission: Permission::Computed(needs),
     parse: |request, shared| {
         idl::only(request, "explain", &["verbosity"])?;
         let verbosity = match request.get("verbosity") {
@@ -49,6 +51,18 @@ pub const SPEC: CommandSpec = CommandSpec {
     },
     ..CommandSpec::BASE
 };
+
+/// What the command needs that is explained.
+fn needs(request: &Request, needs: &mut Needs) {
+    let Some(View::Document(command)) = request.get("explain") else { return };
+    let (Ok(mut command), Ok(db)) = (command.to_document(), request.database()) else { return };
+    let name = command.keys().next().cloned().unwrap_or_default();
+    let Some(spec) = ALL.iter().find(|spec| spec.names.contains(&name.as_str())) else { return };
+    command.insert("$db", db);
+    if let Ok(command) = to_raw(&command) {
+        needs.add_command(spec, &request.with_body(command.into_bytes().into()));
+    }
+}
 
 /// How much is told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

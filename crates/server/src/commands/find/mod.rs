@@ -11,6 +11,7 @@ use bson::raw::RawArrayBuf;
 
 use super::batch::{self, Shape};
 use super::{CommandSpec, Invocation, Run, Running, idl, on_view};
+use crate::auth::{Action, Permission};
 use crate::counters::bump;
 use crate::cursors::Tails;
 use crate::error::{CommandError, Result};
@@ -34,6 +35,7 @@ pub const SPEC: CommandSpec = CommandSpec {
     names: &["find"],
     doc: "finds documents",
     kind: OpKind::Query,
+    permission: Permission::Collection(&[Action::Find]),
     parse: |request, shared| {
         let ns = idl::collection(request)?;
         check_fields(request, shared.profile)?;
