@@ -138,7 +138,6 @@ async fn lock(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option<Hel
 }
 
 async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
-    let name = resource.name().to_owned();
     match op.shared.locks.acquire(resource, mode) {
         Acquire::Held(held) => {
             op.check_interrupt()?;
@@ -146,6 +145,7 @@ async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode
         }
         Acquire::Pending(pending) => {
             let note = op.note_wait(Wait::Lock);
+            let name = pending.name().to_owned();
             {
                 let mut view = op.view();
                 view.locks.waiting = true;
