@@ -1,12 +1,14 @@
 //! The law of the prediction: what it promises is what a run of the real parts measures, for any settings.
 //!
 //! Generated times have different last digits (socket timeout and back-off 0, hold 3, `maxTimeMS` 4, time in
-//! the engine 6, `timeoutMS` 7, end of the stall 9), so that
+//! the engine 6, `timeoutMS` 7, end of the stall 9, a gateway's waits 2 or 1, the end of an execution's context 5), so that
 //! what happens independently does not happen at the same instant: then nobody could say which comes first.
 
 use backfire_model::back_off::BackOff;
-use backfire_model::predict::{Distribution, Stall, predict};
-use backfire_model::scenario::{Operation, Scenario, Window};
+use backfire_model::budget::RetryBudget;
+use backfire_model::load::ListenerKind;
+use backfire_model::predict::{CommandName, Distribution, Stall, predict};
+use backfire_model::scenario::{DriverRules, Gateway, Inner, Model, ModelKind, Operation, Scenario, Window};
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::{simulation, table, timeline};
 use proptest::prelude::*;
@@ -29,6 +31,111 @@ struct Settings {
     /// When a stall that is lifted is lifted; `None`: when the application has finished.
     for_tens: Option<u64>,
     tickets: u64,
+    bulk: Bulk,
+    /// Retries within a call, from the innermost layer outwards: how many, and the wait.
+    inner: Vec<(u64, u64)>,
+    is_batch: bool,
+    around: Around,
+}
+
+/// What public reports have around the driver, the error handler and the server.
+#[derive(Debug, Clone)]
+struct Around {
+    driver: DriverRules,
+    adaptive_retries: Option<u64>,
+    gateway: Option<Gateway>,
+    cancel_tens: Option<u64>,
+    restart_tens: Option<u64>,
+    budget: Option<RetryBudget>,
+}
+
+fn around() -> impl Strategy<Value = Around> {
+    let driver = prop_oneof![
+        6 => Just(DriverRules::Java54),
+        2 => Just(DriverRules::Specification),
+        2 => Just(DriverRules::Java514),
+        1 => Just(DriverRules::Unbounded),
+    ];
+    let own = (tens(), 1..50_u64, 1..8_u64, prop::option::of(0..6_u64), any::<bool>()).prop_map(
+        |(hold_tens, tens, times, retries, numbered_only)| Gateway {
+            hold_ms: 10 * hold_tens,
+            first_wait_ms: 10 * tens + 2,
+            longest_wait_ms: 10 * tens * times + 12,
+            retries,
+            numbered_only,
+        },
+    );
+    let gateway = prop_oneof![1 => Just(Gateway::MONGOS), 3 => own];
+    (
+        driver,
+        prop::option::of(0..5_u64),
+        prop::option::weighted(0.25, gateway),
+        prop::option::weighted(0.15, tens()),
+        prop::option::weighted(0.15, tens()),
+        prop::option::weighted(0.15, (0..700_u64, 0..3_u64)),
+    )
+        .prop_map(|(driver, adaptive_retries, gateway, cancel_tens, restart_tens, budget)| Around {
+            budget: budget.map(|(percent, per_second)| RetryBudget { percent, per_second }),
+            driver,
+            adaptive_retries,
+            gateway,
+            cancel_tens,
+            restart_tens,
+        })
+}
+
+/// A bulk of several writes.
+#[derive(Debug, Clone)]
+struct Bulk {
+    /// Each with whether its document is there before.
+    kinds: Vec<(ModelKind, bool)>,
+    ordered: bool,
+    max_batch: Option<u64>,
+    /// The one command that a fail point holds.
+    held: Option<CommandName>,
+}
+
+fn bulk() -> impl Strategy<Value = Bulk> {
+    let kind = prop_oneof![
+        3 => Just(ModelKind::InsertOne),
+        3 => Just(ModelKind::UpdateOne),
+        2 => Just(ModelKind::ReplaceOne),
+        2 => Just(ModelKind::DeleteOne),
+        1 => prop::sample::select(&[ModelKind::UpdateMany, ModelKind::DeleteMany]),
+    ];
+    let held = prop::sample::select(&[CommandName::Insert, CommandName::Update, CommandName::Delete]);
+    (
+        prop::collection::vec((kind, any::<bool>()), 1..6),
+        any::<bool>(),
+        prop::option::weighted(0.3, 1..4_u64),
+        prop::option::of(held),
+    )
+        .prop_map(|(kinds, ordered, max_batch, held)| Bulk { kinds, ordered, max_batch, held })
+}
+
+impl Bulk {
+    /// Its writes, and the documents that are there before.
+    fn models(&self) -> (Vec<Model>, Vec<toml::Table>) {
+        let table = |text: &str| toml::from_str::<toml::Table>(text).expect("TOML");
+        let (mut models, mut seed) = (Vec::new(), Vec::new());
+        for (place, (kind, is_there)) in self.kinds.iter().enumerate() {
+            let id = format!("_id = 'document-{place}'");
+            let (is_insert, replaces) = (*kind == ModelKind::InsertOne, *kind == ModelKind::ReplaceOne);
+            let updates = matches!(kind, ModelKind::UpdateOne | ModelKind::UpdateMany);
+            let upsert = !is_there && (*kind == ModelKind::UpdateOne || replaces);
+            if !is_insert && !upsert {
+                seed.push(table(&id));
+            }
+            models.push(Model {
+                kind: *kind,
+                document: (is_insert || replaces).then(|| table("attempt = '$execution'")),
+                filter: (!is_insert).then(|| table(&id)),
+                update: updates.then(|| table("'$set' = { attempt = '$execution' }")),
+                upsert,
+            });
+        }
+        (models, seed)
+    }
 }
 
 fn stall() -> impl Strategy<Value = Stall> {
@@ -38,7 +145,8 @@ fn stall() -> impl Strategy<Value = Stall> {
         4 => Just(Stall::Engine),
         4 => Just(Stall::Interruptible),
         1 => (1..5_u64).prop_map(|times| Stall::LostReply { times }),
-        1 => (1..5_u64).prop_map(|times| Stall::Reset { times }),
+        2 => (1..30_u64).prop_map(|times| Stall::Reset { times }),
+        1 => (1..30_u64).prop_map(|times| Stall::Overload { times }),
         2 => Just(Stall::Tickets),
         2 => Just(Stall::Lock),
         2 => Just(Stall::Sessions),
@@ -51,6 +159,9 @@ fn operation() -> impl Strategy<Value = Operation> {
         Just(Operation::InsertOne),
         Just(Operation::InsertMany),
         Just(Operation::BulkInsert),
+        Just(Operation::BulkWrite),
+        Just(Operation::BulkWrite),
+        Just(Operation::BulkWrite),
         Just(Operation::UpdateOne),
         Just(Operation::UpdateMany),
         Just(Operation::FindOneAndUpdate),
@@ -65,15 +176,17 @@ fn tens() -> impl Strategy<Value = u64> {
 fn settings() -> impl Strategy<Value = Settings> {
     let times =
         (prop::option::weighted(0.9, tens()), prop::option::weighted(0.2, tens()), prop::option::weighted(0.4, tens()));
-    let retry = (any::<bool>(), 0..12_u64, prop_oneof![Just(0), tens()], any::<bool>(), any::<bool>());
-    let write = (operation(), any::<bool>());
+    let layer = (1..3_u64, prop_oneof![Just(0), tens()]);
+    let inner = prop_oneof![2 => Just(Vec::new()), 1 => prop::collection::vec(layer, 1..3)];
+    let retry = (any::<bool>(), 0..12_u64, prop_oneof![Just(0), tens()], any::<bool>(), any::<bool>(), inner);
+    let write = (operation(), any::<bool>(), bulk(), any::<bool>(), around());
     (prop::sample::select(&["4.4", "7.0", "8.0"]), times, retry, write, (stall(), prop::option::of(tens())), 5..9_u64)
         .prop_map(
             |(
                 profile,
                 times,
-                (retry_writes, retries, wait_tens, exponential, resets),
-                (operation, upsert),
+                (retry_writes, retries, wait_tens, exponential, resets, inner),
+                (operation, upsert, bulk, is_batch, around),
                 (stall, for_tens),
                 tickets,
             )| {
@@ -83,7 +196,8 @@ fn settings() -> impl Strategy<Value = Settings> {
                     timeout_tens: times.1,
                     max_time_tens: times.2,
                     retry_writes,
-                    retries,
+                    // Layers multiply.
+                    retries: if inner.is_empty() { retries } else { retries % 4 },
                     wait_tens,
                     exponential,
                     resets,
@@ -92,6 +206,10 @@ fn settings() -> impl Strategy<Value = Settings> {
                     stall,
                     for_tens: for_tens.filter(|_| stall.is_lifted()),
                     tickets,
+                    bulk,
+                    inner,
+                    is_batch,
+                    around,
                 }
             },
         )
@@ -102,10 +220,11 @@ impl Settings {
     fn scenario(&self) -> Scenario {
         let option = |name: &str, value: Option<u64>| value.map_or(String::new(), |value| format!("&{name}={value}"));
         let uri = format!(
-            "mongodb://localhost/test?appName=generated&retryWrites={}{}{}",
+            "mongodb://localhost/test?appName=generated&retryWrites={}{}{}{}",
             self.retry_writes,
             option("socketTimeoutMS", self.socket_timeout_tens.map(|tens| 10 * tens)),
             option("timeoutMS", self.timeout_tens.map(|tens| 10 * tens + 7)),
+            option("maxAdaptiveRetries", self.around.adaptive_retries),
         );
         let mut scenario = Scenario::built_in("upsert-by-id").expect("built in");
         scenario.name = "generated".to_owned();
@@ -115,8 +234,21 @@ impl Settings {
         scenario.retry.back_off = self.back_off();
         scenario.retry.reset_on_exception_change = self.resets;
         scenario.stall = self.stall;
-        scenario.window = Window { from_ms: 0, for_ms: self.for_tens.map(|tens| 10 * tens + 9) };
+        scenario.retry.inner = self.inner.iter().map(|(retries, tens)| inner(*retries, 10 * tens)).collect();
+        scenario.kafka.listener = if self.is_batch { ListenerKind::Batch } else { ListenerKind::Single };
+        // Many executions take longer than the hour that a simulation has by default.
+        scenario.load.until_ms = 48 * 3_600_000;
+        let held = self.bulk.held.filter(|_| matches!(self.stall, Stall::FailCommand { .. }));
+        let for_ms = self.for_tens.map(|tens| 10 * tens + 9);
+        scenario.window =
+            Window { from_ms: 0, for_ms, command: held.filter(|_| self.operation == Operation::BulkWrite) };
         scenario.server.write_tickets = self.tickets;
+        scenario.server.max_write_batch_size = self.bulk.max_batch.unwrap_or(100_000);
+        scenario.client.driver = self.around.driver;
+        scenario.client.cancel_after_ms = self.around.cancel_tens.map(|tens| 10 * tens + 5);
+        scenario.retry.restart_after_ms = self.around.restart_tens.map(|tens| 10 * tens);
+        scenario.gateway = self.around.gateway;
+        scenario.retry.budget = self.around.budget.filter(|_| !self.is_batch);
         let workload = &mut scenario.workload;
         workload.operation = self.operation;
         workload.upsert = self.upsert;
@@ -124,6 +256,10 @@ impl Settings {
         match self.operation {
             Operation::InsertOne => workload.document = Some(document),
             Operation::InsertMany | Operation::BulkInsert => workload.documents = vec![document.clone(), document],
+            Operation::BulkWrite => {
+                (workload.models, workload.seed) = self.bulk.models();
+                workload.ordered = self.bulk.ordered;
+            }
             Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => {
                 let seed: toml::Table = toml::from_str("_id = 'product-1'\nquantity = 0").expect("TOML");
                 if !self.upsert {
@@ -149,6 +285,12 @@ impl Settings {
     }
 }
 
+/// A layer of retries within a call.
+fn inner(retries: u64, wait_ms: u64) -> Inner {
+    let text = format!("back_off = {{ kind = 'fixed', max_retries = {retries}, interval_ms = {wait_ms} }}");
+    toml::from_str(&text).expect("a layer")
+}
+
 /// One write in a rehearsal.
 fn rehearses(settings: &Settings) {
     let scenario = settings.scenario();
@@ -168,7 +310,9 @@ fn rehearses(settings: &Settings) {
 
 /// One record in a simulation, with a consumer of a Kafka group.
 fn simulates(settings: &Settings) {
-    let scenario = settings.scenario();
+    let mut scenario = settings.scenario();
+    // A consumer that is started again joins its group in its own time.
+    scenario.retry.restart_after_ms = None;
     let text = toml::to_string(&scenario).expect("TOML");
     if predict(&scenario.plan(1.0, settings.profile != "4.4").expect("a plan")).is_err() {
         return;

@@ -7,16 +7,20 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use backfire_driver::error::{TRANSIENT_TRANSACTION_ERROR, UNKNOWN_TRANSACTION_COMMIT_RESULT};
-use backfire_driver::events::{CommandEvent, Event};
+use backfire_driver::events::{CommandEvent, Event, PoolEvent};
 use backfire_driver::{
     Client, ClientSession, ClientSettings, Collection, DriverError, DriverProfile, SessionOptions, TransactionOptions,
     WithTransaction,
 };
+use backfire_model::BackOff;
+use backfire_model::budget::RetryBudget;
 use backfire_model::connection_string::ConnectionString;
+use backfire_model::dial::Dial;
 use backfire_model::event::{ServerEvent, What, WriteId};
-use backfire_model::predict::Stall;
+use backfire_model::predict::{Stall, Unpredictable, predict};
 use backfire_model::run::Run;
-use backfire_model::scenario::{Scenario, Window};
+use backfire_model::scenario::{DriverRules, Gateway, Scenario, Window};
+use backfire_rehearsal::simulate::sweep::sweep;
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::explain::explanations;
 use backfire_report::timeline;
@@ -870,7 +874,7 @@ fn r28_a_resend_waits_until_there_is_a_primary() {
     // Without the set's name a driver talks to the one server, whatever it is, and does not wait for a primary.
     scenario.client.uri.push_str("&replicaSet=rs0");
     scenario.stall = Stall::StepDown;
-    scenario.window = Window { from_ms: 0, for_ms: Some(25_000) };
+    scenario.window = Window { from_ms: 0, for_ms: Some(25_000), command: None };
     let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
     let outcome = &simulated.outcome;
     assert_eq!((outcome.executions, outcome.written, outcome.documents), (1, 1, 2), "{outcome:#?}");
@@ -880,4 +884,179 @@ fn r28_a_resend_waits_until_there_is_a_primary() {
     let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
     let outcome = &simulated.outcome;
     assert_eq!((outcome.executions, outcome.written, outcome.documents), (2, 1, 2), "{outcome:#?}");
+}
+
+/// R38, mongo-go-driver pulls 1589, 1605, 1045: a context that ends an execution ends it with one send; `timeoutMS` repeats as
+/// often as there is time for; without either the driver sends once more.
+#[tokio::test(start_paused = true)]
+async fn r38_what_ends_an_execution_decides_about_its_sends() {
+    let check = async |change: fn(&mut Scenario), expected: [u64; 2]| {
+        let scenario = changed("store-inventory", |scenario| {
+            scenario.retry.back_off = BackOff::None;
+            change(scenario);
+        });
+        let run = rehearsed(&scenario, 1.0).await.unwrap_or_else(|error| panic!("{error}"));
+        assert_eq!(run.differences(), [], "{:?}", scenario.client);
+        assert_eq!([run.measured.0.executions, run.measured.0.sends], expected, "{:?}", scenario.client);
+    };
+    check(|_| {}, [1, 2]).await;
+    check(|scenario| scenario.client.cancel_after_ms = Some(10_000), [1, 1]).await;
+    let timeout = |scenario: &mut Scenario| scenario.client.uri.push_str("&timeoutMS=10000");
+    check(timeout, [1, 1]).await;
+    check(
+        |scenario| {
+            scenario.client.uri.push_str("&timeoutMS=10000");
+            scenario.stall = Stall::Reset { times: 12 };
+        },
+        [1, 13],
+    )
+    .await;
+}
+
+/// R60, documentdb/documentdb issues 379, 428, 717, 698: a gateway holds writes for two minutes and retries them, beneath a driver
+/// that resends once and a listener with ten executions. What arrives at the server is a multiple of what the driver sent.
+#[tokio::test(start_paused = true)]
+async fn r60_a_gateway_that_retries_is_a_layer_of_its_own() {
+    let gateway =
+        Gateway { hold_ms: 120_000, first_wait_ms: 50, longest_wait_ms: 5_000, retries: None, numbered_only: false };
+    let scenario = changed("store-inventory", |scenario| {
+        scenario.gateway = Some(gateway);
+        scenario.retry.back_off = BackOff::default();
+        scenario.stall = Stall::Reset { times: 100_000 };
+    });
+    let run = rehearsed(&scenario, 1.0).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(run.differences(), []);
+    let (upstream, downstream) = (run.measured.0.sends, run.measured.1.sends_by_driver);
+    // Each send is held for 116.35 s: seven waits up to 3.2 s, then one every 5 s.
+    assert_eq!((run.measured.0.executions, downstream, upstream), (10, Some(20), 20 * (1 + 7 + 22)));
+    // The table has both, so that the hidden layer is seen.
+    let shown = backfire_report::table::render(&run);
+    assert!(shown.contains("sends by the driver itself"), "{shown}");
+    // A mongos does so with numbered writes, up to four times: 2 x 4 (facts/server.md 10).
+    let scenario = changed("store-inventory", |scenario| {
+        scenario.gateway = Some(Gateway::MONGOS);
+        scenario.retry.back_off = BackOff::None;
+        scenario.stall = Stall::Reset { times: 100_000 };
+    });
+    let run = rehearsed(&scenario, 1.0).await.unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!((run.differences(), run.measured.0.sends, run.measured.1.sends_by_driver), (vec![], 8, Some(2)));
+}
+
+/// R85, https://github.com/rob3000/nestjs-kafka/issues/26: a consumer that crashes after its retries and is started again has no
+/// last execution.
+#[test]
+fn r85_a_restart_above_the_retries_has_no_bound() {
+    let scenario = changed("store-inventory", |scenario| {
+        scenario.retry.back_off = BackOff::fixed(0, 2);
+        scenario.retry.restart_after_ms = Some(5_000);
+        scenario.load.until_ms = 20 * 60_000;
+    });
+    let plan = scenario.plan(1.0, false).expect("a plan");
+    assert!(matches!(predict(&plan), Err(Unpredictable::Unbounded(_))), "{:?}", predict(&plan));
+    let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
+    assert!(matches!(simulated.predicted, Err(Unpredictable::Unbounded(_))), "{:?}", simulated.predicted);
+    // Cut off after twenty minutes: three executions of a minute each, again and again, and never a dead letter.
+    let outcome = &simulated.outcome;
+    assert!(!simulated.is_complete && outcome.executions > 3 * 4, "{outcome:#?}");
+    assert_eq!((outcome.dead_lettered, outcome.unfinished), (0, 1), "{outcome:#?}");
+}
+
+/// R86, https://github.com/zookzook/elixir-mongodb-driver/issues/293: a driver that retries without a limit while there is no
+/// primary. The official ones do so once, and raise an error.
+#[test]
+fn r86_a_driver_without_a_limit_is_not_an_official_one() {
+    let run = |driver| {
+        let scenario = changed("store-inventory", |scenario| {
+            scenario.client.uri.push_str("&replicaSet=rs0");
+            scenario.client.driver = driver;
+            scenario.stall = Stall::StepDown;
+            scenario.window = Window { from_ms: 0, for_ms: Some(60_000), command: None };
+        });
+        let outcome = simulate(&scenario, SimulateOptions::default()).expect("it runs").outcome;
+        assert_eq!((outcome.written, outcome.documents), (1, 2), "{driver:?}: {outcome:#?}");
+        outcome.executions
+    };
+    assert!(run(DriverRules::Java54) > 1);
+    assert_eq!(run(DriverRules::Unbounded), 1);
+    // A stall of an hour: one send for each socket timeout, and one copy.
+    let scenario = changed("store-inventory", |scenario| {
+        scenario.client.driver = DriverRules::Unbounded;
+        scenario.window = Window { from_ms: 0, for_ms: Some(3_601_000), command: None };
+    });
+    let promised = predict(&scenario.plan(1.0, false).expect("a plan")).expect("a prediction").counts;
+    assert_eq!((promised.executions, promised.sends, promised.copies), (1, 121, 1));
+}
+
+/// R42, mongodb-core issue 112 and others: after a stall all connections of all pools are opened at once. Drivers answer with
+/// `maxConnecting` (2); without it every waiting operation opens one.
+#[tokio::test(start_paused = true)]
+async fn r42_two_connections_of_a_client_are_opened_at_once() {
+    const CLIENTS: usize = 50;
+    const OPERATIONS: usize = 100;
+    let opening_at_most = async |options: &str| {
+        let lab = Lab::new();
+        let opening = Arc::new(Mutex::new((0_usize, 0_usize)));
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let opening = Arc::clone(&opening);
+            let listener = move |event: &Event| {
+                let (now, most) = &mut *opening.lock();
+                match event {
+                    Event::Pool(PoolEvent::ConnectionCreated { .. }) => *now += 1,
+                    Event::Pool(PoolEvent::ConnectionReady { .. }) => *now -= 1,
+                    _ => {}
+                }
+                *most = (*most).max(*now);
+            };
+            let client = lab.client(options, listener);
+            client.database("admin").run_command(doc! { "ping": 1 }).await.expect("connected");
+            clients.push(client);
+        }
+        // Handshakes take five seconds now.
+        let handshakes = doc! { "failCommands": ["hello", "isMaster"], "blockConnection": true, "blockTimeMS": 5000 };
+        lab.fail_point(FAIL_COMMAND, "alwaysOn", handshakes).await;
+        let reads = clients.iter().flat_map(|client| {
+            let collection = client.database("test").collection("c");
+            (0..OPERATIONS).map(move |_| {
+                let collection = collection.clone();
+                async move { drop(collection.find(doc! {}).await.expect("read")) }
+            })
+        });
+        // The few connections that there are do all the work, unless each operation opens one at once.
+        futures_util::future::join_all(reads).await;
+        opening.lock().1
+    };
+    let limited = opening_at_most("maxPoolSize=100").await;
+    assert!((CLIENTS..=2 * CLIENTS).contains(&limited), "{limited}");
+    let unlimited = opening_at_most("maxPoolSize=100&maxConnecting=100").await;
+    assert!(unlimited > 2 * CLIENTS && unlimited <= CLIENTS * OPERATIONS, "{unlimited}");
+}
+
+/// R87, https://github.com/resilience4j/resilience4j/issues/172, tower-rs/tower#705: a retry budget bounds what retries add to the
+/// load, whatever the stall; the sweep shows it with and without.
+#[test]
+fn r87_a_retry_budget_bounds_the_amplification() {
+    let dial = |name: &str| Dial::find(name).expect("a dial");
+    let mut scenario = changed("store-inventory", |scenario| {
+        (scenario.load.consumers, scenario.load.records, scenario.load.consumers_per_client) = (50, 20, 50);
+        scenario.load.arrival_interval_ms = 10_000;
+        scenario.window = Window { from_ms: 30_000, for_ms: Some(240_000), command: None };
+    });
+    let amplification = |scenario: &Scenario| {
+        let outcome = simulate(scenario, SimulateOptions::default()).expect("it runs").outcome;
+        (outcome.sends, outcome.records, outcome.ended_ms)
+    };
+    let (sends, records, _) = amplification(&scenario);
+    assert!(sends * 10 > records * 13, "{sends} sends for {records} records");
+    scenario.retry.budget = Some(RetryBudget { percent: 20, per_second: 0 });
+    let (sends, records, _) = amplification(&scenario);
+    assert!(sends * 10 <= records * 12, "{sends} sends for {records} records");
+    scenario.retry.budget = Some(RetryBudget { percent: 20, per_second: 1 });
+    let (sends, records, ended_ms) = amplification(&scenario);
+    assert!(sends * 10 <= records * 12 + 10 * ended_ms / 1000, "{sends} sends for {records} records in {ended_ms} ms");
+    scenario.retry.budget = Some(RetryBudget { percent: 20, per_second: 0 });
+    let values = dial("budget-percent").values("20,1000").expect("values");
+    let rows = sweep(&scenario, &vec![(dial("budget-percent"), values)], 0, |_, _| {}).expect("it runs");
+    let sends: Vec<u64> = rows.iter().map(|row| row.result.as_ref().expect("numbers").outcome.sends).collect();
+    assert!(sends[0] < sends[1], "{sends:?}");
 }

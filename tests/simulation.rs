@@ -1,6 +1,8 @@
 //! Simulations: many consumers and records on a paused clock, with the rules of one.
 
 use backfire_model::dial::Dial;
+use backfire_model::load::ListenerKind;
+use backfire_model::predict::Stall;
 use backfire_model::scenario::{BUILT_IN, Scenario};
 use backfire_model::simulated::Simulated;
 use backfire_rehearsal::simulate::sweep::{sweep, threshold};
@@ -159,4 +161,53 @@ fn many_consumers_hit_by_one_stall_have_as_many_copies_each_as_one() {
     assert_eq!((outcome.overlapping_copies_max, outcome.running_copies_max), (4, 20 * 5));
     assert_eq!(outcome.documents, 2 * (20 * 4 + 40));
     assert!(simulated.is_complete && outcome.recovered_after_ms.is_some());
+}
+
+/// F9: a batch listener's failure has the whole batch executed again, with the records whose writes had succeeded.
+#[test]
+fn a_batch_is_executed_again_with_what_was_written() {
+    let batch = |settings: &[&str], held: u64| {
+        let mut scenario = scenario("store-inventory", settings);
+        scenario.kafka.listener = ListenerKind::Batch;
+        // Only later records of the batch meet the stall: those before them are written each time.
+        scenario.stall = Stall::FailCommand { hold_ms: 1_000_000, times: held };
+        simulate(&scenario, SimulateOptions::default()).expect("it runs")
+    };
+    // Three records, the first of which stalls for ever: it is executed four times, and the others never.
+    let outcome = batch(&["records=3"], 1000).outcome;
+    assert_eq!(
+        (outcome.executions, outcome.sends, outcome.copies, outcome.dead_lettered),
+        (4, 8, 4, 3),
+        "{outcome:#?}"
+    );
+    // One send is held and its resend is not: the batch is executed once.
+    let outcome = batch(&["records=3"], 1).outcome;
+    assert_eq!(
+        (outcome.executions, outcome.sends, outcome.written, outcome.dead_lettered),
+        (3, 4, 3, 0),
+        "{outcome:#?}"
+    );
+    // Two are: the second execution of the batch writes all.
+    let outcome = batch(&["records=3"], 2).outcome;
+    assert_eq!(
+        (outcome.executions, outcome.sends, outcome.written, outcome.dead_lettered),
+        (4, 5, 3, 0),
+        "{outcome:#?}"
+    );
+}
+
+/// F9: the stall begins while a batch is under way, so that records before the one that fails are written again.
+#[test]
+fn records_before_the_one_that_fails_are_written_in_each_execution() {
+    let mut scenario = scenario("store-inventory", &["records=3", "service=1s", "stall-from=1500ms"]);
+    scenario.kafka.listener = ListenerKind::Batch;
+    scenario.window.for_ms = Some(100_000);
+    let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
+    let outcome = &simulated.outcome;
+    // The second record's write stalls, and the batch fails after a minute. Its second execution begins with the first record,
+    // whose write had succeeded, and goes through when the stall is over.
+    let executions: Vec<_> =
+        outcome.executions_per_record.iter().map(|(executions, records)| (*executions, *records)).collect();
+    assert_eq!((outcome.written, outcome.dead_lettered), (3, 0), "{outcome:#?}");
+    assert_eq!(executions, [(1, 1), (2, 2)], "{outcome:#?}");
 }

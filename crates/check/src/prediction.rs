@@ -432,7 +432,7 @@ pub fn predict(service: &Service, listener: &Listener) -> Prediction {
         exact_budget,
         situations: Vec::new(),
     };
-    prediction.situations = situations::of_prediction(service, &prediction);
+    prediction.situations = situations::of_prediction(service, listener, &prediction);
     prediction
 }
 
@@ -754,25 +754,34 @@ mod tests {
             send_ms in 1u64..60_000,
             resends in proptest::bool::ANY,
         ) {
-            use backfire_model::predict::{Effect, Plan, Stall, predict};
+            use backfire_model::predict::{Command, CommandName, Effect, Plan, Stall, Statement, predict};
+            let statements = vec![Statement { effect: Effect::NewDocuments(1), document: 0 }];
             let plan = Plan {
                 socket_timeout_ms: Some(send_ms),
                 timeout_ms: None,
-                resends,
+                commands: vec![Command { name: CommandName::Insert, resends, statements }],
                 max_time_ms: None,
                 has_jitter: false,
+                inner_waits_ms: Vec::new(),
+                retry_budget: None,
+                starts_over: None,
+                resends_without_limit: false,
+                overload_retries: 0,
+                cancel_after_ms: None,
+                gateway: None,
                 resets_on_exception_change: true,
                 waits_ms: waits_ms.clone(),
                 stall: Stall::Engine,
                 stall_from_ms: 0,
                 stall_for_ms: None,
+                stall_command: None,
                 write_tickets: 128,
                 ticket_slice_ms: 500,
                 deadline_counts_fail_point: false,
                 hang_up_after_ms: None,
                 held_reads: 0,
-                effect: Effect::NewDocuments(1),
                 seeded: 0,
+                seeded_documents: Vec::new(),
             };
             let counts = predict(&plan).map(|prediction| prediction.counts);
             let run = walk(u64::MAX, &waits_ms, (send_ms, if resends { 2 } else { 1 }), 1, 0);

@@ -1,18 +1,19 @@
 //! What becomes of a record in other situations than a stall of its writes: each with the numbers, why, and the source.
 //!
-//! Source of the rules: facts/client.md C2, F5, F11, F15, and "when 2E is not the maximum".
+//! Source of the rules: facts/client.md C2, F5, F11, F15, and "when 2E is not the maximum"; facts/server.md 10 for mongos. Each is
+//! held against a simulation in `tests/situations.rs`.
 
 use crate::build::Family;
-use crate::prediction::{Amount, Prediction};
-use crate::service::{Client, Patience, Service};
+use crate::prediction::{Amount, Prediction, decisive};
+use crate::service::{Client, Listener, Patience, Service};
 use crate::setting::shown_ms;
 
 /// A driver looks at a server at most this often, and cannot send to one that it does not know.
 const MIN_HEARTBEAT_MS: u64 = 500;
 /// `maxAdaptiveRetries` where it is not set.
 const ADAPTIVE_RETRIES: u64 = 2;
-/// How often mongos itself tries a write on a shard.
-const MONGOS_TRIES: u64 = 3;
+/// How often mongos itself tries a numbered write on a shard (facts/server.md 10: three retries).
+const MONGOS_TRIES: u64 = 4;
 
 /// One situation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,13 +40,13 @@ impl Situation {
 
 /// The situations that differ for the listener of this prediction. (An execution that outlives the poll interval is part of
 /// the prediction itself.)
-pub fn of_prediction(service: &Service, prediction: &Prediction) -> Vec<Situation> {
+pub fn of_prediction(service: &Service, listener: &Listener, prediction: &Prediction) -> Vec<Situation> {
     let client = &service.client;
     [
         frozen(client, prediction),
         overloaded(client, prediction),
         connections_break(client, prediction),
-        through_mongos(prediction),
+        through_mongos(service, listener, prediction),
     ]
     .into_iter()
     .flatten()
@@ -108,7 +109,11 @@ fn overloaded(client: &Client, prediction: &Prediction) -> Option<Situation> {
     };
     Some(Situation {
         name: "the server refuses writes as overloaded",
-        sends: prediction.executions.clone().times(&Amount::Exact(retries + 1)),
+        sends: prediction.executions.clone().times(&match client.patience() {
+            // It waits before each, and not beyond timeoutMS (C2).
+            Patience::Operation(_) => Amount::range(1, retries + 1, "timeoutMS may run out between two of them"),
+            _ => Amount::Exact(retries + 1),
+        }),
         overlapping_copies_max: Amount::Exact(0),
         why,
     })
@@ -130,13 +135,23 @@ fn connections_break(client: &Client, prediction: &Prediction) -> Option<Situati
             Some(most) => Amount::range(least, most, why.clone()),
             None => most,
         },
-        overlapping_copies_max: Amount::Exact(1),
+        // It may break before the write is executed.
+        overlapping_copies_max: Amount::range(0, 1, why.clone()),
         why,
     })
 }
 
-/// mongos retries between itself and the shard, on errors that a client's timeout does not cause.
-fn through_mongos(prediction: &Prediction) -> Option<Situation> {
+/// mongos retries between itself and the shard, on errors that a client's timeout does not cause, and numbered writes only.
+fn through_mongos(service: &Service, listener: &Listener, prediction: &Prediction) -> Option<Situation> {
+    let client = &service.client;
+    let write = decisive(client, listener);
+    let is_numbered = client.retry_writes.value != Some(false)
+        && !client.is_unacknowledged
+        && write.is_none_or(|write| write.is_retryable(client.family));
+    // Under `timeoutMS` the driver itself sends again as long as there is time: see `connections_break`.
+    if !is_numbered || matches!(client.patience(), Patience::Operation(_)) {
+        return None;
+    }
     let (least, most) = (prediction.sends.least()?, prediction.sends.most()?);
     let why = format!(
         "mongos itself tries a write up to {MONGOS_TRIES} times on a shard when the network breaks or there is no primary; under a \
@@ -145,7 +160,8 @@ fn through_mongos(prediction: &Prediction) -> Option<Situation> {
     Some(Situation {
         name: "through a mongos whose shard fails",
         sends: Amount::range(least, most.saturating_mul(MONGOS_TRIES), why.clone()),
-        overlapping_copies_max: prediction.overlapping_copies_max.clone(),
+        // Where the shard is not reached, nothing runs.
+        overlapping_copies_max: Amount::range(0, prediction.overlapping_copies_max.most()?, why.clone()),
         why,
     })
 }
@@ -193,16 +209,13 @@ mod tests {
         ] {
             check(
                 &stated(version, options),
-                &[(FROZEN, "1 to 8", "1 to 4"), (OVERLOADED, sends, "0"), (MONGOS, "8 to 24", "4")],
+                &[(FROZEN, "1 to 8", "1 to 4"), (OVERLOADED, sends, "0"), (MONGOS, "8 to 32", "0 to 4")],
             );
         }
     }
 
     #[test]
     fn broken_connections_under_timeout_ms_are_limited_by_time_alone() {
-        check(
-            &stated("4.10.0", "timeoutMS=5000"),
-            &[(OVERLOADED, "4", "0"), (BREAK, "4 to 44", "1"), (MONGOS, "4 to 12", "1 to 4")],
-        );
+        check(&stated("4.10.0", "timeoutMS=5000"), &[(OVERLOADED, "4", "0"), (BREAK, "4 to 44", "0 to 1")]);
     }
 }

@@ -49,16 +49,20 @@ pub struct Extras {
     pub reads_ended_with_client: Option<u64>,
     /// Copies that wrote a document after a copy of a newer execution had: they undo newer data.
     pub late_copies: Option<u64>,
+    /// Sends that the driver made, where something between it and the server made more of them; `None`: as many as arrived.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sends_by_driver: Option<u64>,
 }
 
 impl Extras {
     /// Name, label and value of each, in the order in which they are shown.
-    pub fn rows(&self) -> [(&'static str, &'static str, Option<u64>); 4] {
+    pub fn rows(&self) -> [(&'static str, &'static str, Option<u64>); 5] {
         [
             ("answered_from_history", "answered from history", self.answered_from_history),
             ("ended_at_deadline", "ended at their deadline", self.ended_at_deadline),
             ("reads_ended_with_client", "reads ended with their client", self.reads_ended_with_client),
             ("late_copies", "older copies that wrote last", self.late_copies),
+            ("sends_by_driver", "sends by the driver itself", self.sends_by_driver),
         ]
     }
 }

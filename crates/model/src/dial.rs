@@ -5,9 +5,10 @@
 use std::fmt;
 
 use crate::back_off::{BackOff, Exponential, ExponentialMaxRetries, Fixed};
+use crate::budget::RetryBudget;
 use crate::load::{DeadLetterTopic, ErrorHandling};
 use crate::predict::{Distribution, Stall};
-use crate::scenario::{Scenario, nearest};
+use crate::scenario::{DriverRules, Scenario, nearest};
 
 /// A sweep has at most so many values.
 pub const VALUES_MAX: usize = 1000;
@@ -117,7 +118,11 @@ const STALLS: &[&str] = &[
     "lost-reply",
     "reset",
     "step-down",
+    "overload",
+    "freeze",
 ];
+
+const DRIVERS: &[&str] = &["java-5.4", "java-5.14", "specification", "unbounded"];
 
 /// The number in a value, whatever its unit.
 fn number(value: &Value) -> u64 {
@@ -143,7 +148,7 @@ fn stall(scenario: &mut Scenario, value: &Value) -> Result<(), String> {
     let Value::Word(word) = value else { return Ok(()) };
     let (hold_ms, times) = match scenario.stall {
         Stall::FailCommand { hold_ms, times } => (hold_ms, times),
-        Stall::LostReply { times } | Stall::Reset { times } => (60_000, times),
+        Stall::LostReply { times } | Stall::Reset { times } | Stall::Overload { times } => (60_000, times),
         _ => (60_000, 8),
     };
     scenario.stall = match *word {
@@ -157,10 +162,15 @@ fn stall(scenario: &mut Scenario, value: &Value) -> Result<(), String> {
         "lost-reply" => Stall::LostReply { times },
         "reset" => Stall::Reset { times },
         "step-down" => Stall::StepDown,
+        "overload" => Stall::Overload { times },
+        "freeze" => Stall::Freeze,
         _ => Stall::None,
     };
     if !scenario.stall.is_lifted() {
-        scenario.window = crate::scenario::Window::default();
+        (scenario.window.from_ms, scenario.window.for_ms) = (0, None);
+    }
+    if !matches!(scenario.stall, Stall::FailCommand { .. }) {
+        scenario.window.command = None;
     }
     Ok(())
 }
@@ -190,6 +200,57 @@ pub const DIALS: &[Dial] = &[
     dial("retryWrites", &[], Kind::Flag, "whether the driver resends", |scenario, value| {
         option(scenario, "retryWrites", value)
     }),
+    dial("driver", &[], Kind::Word(DRIVERS), "whose rules the driver follows", |scenario, value| {
+        scenario.client.driver = match value {
+            Value::Word("java-5.14") => DriverRules::Java514,
+            Value::Word("specification") => DriverRules::Specification,
+            Value::Word("unbounded") => DriverRules::Unbounded,
+            _ => DriverRules::Java54,
+        };
+        Ok(())
+    }),
+    dial(
+        "cancel-after",
+        &[],
+        Kind::Duration,
+        "when the application gives up an execution; 0: never",
+        |scenario, value| {
+            scenario.client.cancel_after_ms = Some(number(value)).filter(|ms| *ms > 0);
+            Ok(())
+        },
+    ),
+    dial(
+        "budget-percent",
+        &[],
+        Kind::Count,
+        "retries in a hundred first tries that a client may make; more are not made",
+        |scenario, value| {
+            let per_second = scenario.retry.budget.map_or(10, |budget| budget.per_second);
+            scenario.retry.budget = Some(RetryBudget { percent: number(value), per_second });
+            Ok(())
+        },
+    ),
+    dial(
+        "budget-per-second",
+        &[],
+        Kind::Count,
+        "retries in a second that a client may make beside them",
+        |scenario, value| {
+            let percent = scenario.retry.budget.map_or(20, |budget| budget.percent);
+            scenario.retry.budget = Some(RetryBudget { percent, per_second: number(value) });
+            Ok(())
+        },
+    ),
+    dial(
+        "restart-after",
+        &[],
+        Kind::Duration,
+        "when a consumer is started again that crashes after its retries; 0: it makes a dead letter instead",
+        |scenario, value| {
+            scenario.retry.restart_after_ms = Some(number(value)).filter(|ms| *ms > 0);
+            Ok(())
+        },
+    ),
     dial("maxPoolSize", &[], Kind::Count, "connections of one client", |scenario, value| {
         option(scenario, "maxPoolSize", value)
     }),

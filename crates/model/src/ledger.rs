@@ -37,6 +37,8 @@ pub struct Ledger {
     ops: HashMap<OpId, Op>,
     copies: HashMap<CopyKey, Copies>,
     sends: u64,
+    /// Those that the client told of.
+    sends_by_driver: u64,
     resends: u64,
     /// Copies that are worked on at the moment.
     running: u64,
@@ -133,6 +135,7 @@ impl Ledger {
             ops: HashMap::new(),
             copies: HashMap::new(),
             sends: 0,
+            sends_by_driver: 0,
             resends: 0,
             running: 0,
             waiting: 0,
@@ -187,6 +190,7 @@ impl Ledger {
                 self.executions_started += 1;
             }
             ClientEvent::Send { execution: Some(execution), write, request_id, .. } => {
+                self.sends_by_driver += 1;
                 self.executions.insert((*write, *request_id), *execution);
             }
             _ => {}
@@ -318,6 +322,7 @@ impl Ledger {
             ended_at_deadline: Some(self.ended_at_deadline),
             reads_ended_with_client: Some(self.reads_ended_with_client),
             late_copies: Some(self.late.len() as u64),
+            sends_by_driver: Some(self.sends_by_driver).filter(|by_driver| self.has_client && *by_driver != self.sends),
         }
     }
 

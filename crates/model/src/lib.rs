@@ -3,6 +3,7 @@
 //! This room reads no clock, no socket and no file, and prints nothing.
 
 pub mod back_off;
+pub mod budget;
 pub mod connection_string;
 pub mod counts;
 pub mod dial;

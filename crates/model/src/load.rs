@@ -15,10 +15,24 @@ pub struct Kafka {
     pub max_poll_records: u64,
     /// Kafka's `max.poll.interval.ms`.
     pub max_poll_interval_ms: u64,
+    /// What the listener is handed.
+    pub listener: ListenerKind,
     /// What handles failed records.
     pub error_handling: ErrorHandling,
     /// Whether dead letters can be published; where not, Spring Kafka starts the whole back-off over.
     pub dead_letters: DeadLetterTopic,
+}
+
+/// What the listener is handed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ListenerKind {
+    /// One record at a time.
+    #[default]
+    Single,
+    /// All records of a poll at once. It writes them one after the other, and an exception has the whole batch executed again
+    /// (facts/client.md D4, F9).
+    Batch,
 }
 
 /// What handles failed records.
@@ -51,6 +65,7 @@ impl Default for Kafka {
         Self {
             max_poll_records: 500,
             max_poll_interval_ms: 300_000,
+            listener: ListenerKind::default(),
             error_handling: ErrorHandling::default(),
             dead_letters: DeadLetterTopic::default(),
         }
@@ -67,6 +82,9 @@ impl Kafka {
             Self { max_poll_records: 0, .. } => Err("kafka.max_poll_records is 0; it must be 1 or more".to_owned()),
             Self { max_poll_interval_ms: 0, .. } => {
                 Err("kafka.max_poll_interval_ms is 0; it must be 1 or more".to_owned())
+            }
+            Self { listener: ListenerKind::Batch, error_handling, .. } if *error_handling != ErrorHandling::Spring => {
+                Err("kafka.listener = \"batch\" goes with kafka.error_handling = \"spring\"".to_owned())
             }
             _ => Ok(()),
         }

@@ -1,5 +1,8 @@
 //! A scenario: client settings, application retry, workload and stall, as a TOML file.
 
+mod bulk;
+mod gateway;
+mod inner;
 mod keys;
 mod spring;
 
@@ -9,11 +12,17 @@ use serde::{Deserialize, Serialize};
 use toml::Table;
 
 use crate::back_off::{BackOff, BackOffError, SpringVersion, no_random};
+use crate::budget::RetryBudget;
 use crate::connection_string::{ConnectionString, Problem};
 use crate::ids::Namespace;
-use crate::load::{Kafka, Load};
-use crate::predict::{Effect, Plan, Stall};
+use crate::load::{Kafka, ListenerKind, Load};
+use crate::predict::{Command, CommandName, Effect, Plan, Stall, Statement};
+use bulk::Rules;
 use keys::Source;
+
+pub use bulk::{Model, ModelKind};
+pub use gateway::Gateway;
+pub use inner::{INNER_LAYERS_MAX, Inner};
 
 /// The built-in scenarios: name and file.
 pub const BUILT_IN: &[(&str, &str)] = &[
@@ -66,6 +75,9 @@ pub struct Scenario {
     /// When it does.
     #[serde(default, skip_serializing_if = "Window::is_default")]
     pub window: Window,
+    /// What stands between the clients and the server.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gateway: Option<Gateway>,
     /// Server settings.
     #[serde(default)]
     pub server: Server,
@@ -87,6 +99,9 @@ pub struct Window {
     /// How long it lasts; without it, until the application has finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
+    /// The one command that meets it; without it, every write. Goes with `fail-command`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<CommandName>,
 }
 
 impl Window {
@@ -108,6 +123,58 @@ pub struct Client {
     /// `maxTimeMS` on every write. (The Java driver has no such option on most writes; backfire's has.)
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_time_ms: Option<u64>,
+    /// Whose rules the driver follows.
+    #[serde(default, skip_serializing_if = "DriverRules::is_default")]
+    pub driver: DriverRules,
+    /// The application gives up an execution after this long, as a Go program does whose context has a deadline, or a Rust
+    /// program that drops the future: the driver does not resend then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cancel_after_ms: Option<u64>,
+}
+
+/// Whose rules a driver follows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub enum DriverRules {
+    /// Java driver 5.4.
+    #[default]
+    #[serde(rename = "java-5.4")]
+    Java54,
+    /// Java driver 5.14: the same with retries of its own where a server is overloaded.
+    #[serde(rename = "java-5.14")]
+    Java514,
+    /// The drivers' common specifications, where they say something else than Java does.
+    #[serde(rename = "specification")]
+    Specification,
+    /// One that resends without a limit, also while there is no primary (report R86). No official driver does.
+    #[serde(rename = "unbounded")]
+    Unbounded,
+}
+
+impl DriverRules {
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            DriverRules::Java54 => "java-5.4",
+            DriverRules::Java514 => "java-5.14",
+            DriverRules::Specification => "specification",
+            DriverRules::Unbounded => "unbounded",
+        }
+    }
+
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// A replacement is a command of its own, and one multi write makes a whole bulk one that is not resent (A5). The
+    /// specifications say neither.
+    fn cuts_bulks_as_java(self) -> bool {
+        self != DriverRules::Specification
+    }
+
+    /// Answers overload errors with sends of its own (C2).
+    fn has_backpressure(self) -> bool {
+        matches!(self, DriverRules::Java514 | DriverRules::Specification)
+    }
 }
 
 /// The application's retry.
@@ -121,6 +188,17 @@ pub struct Retry {
     /// Kafka does so from 2.9 on.
     #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
     pub reset_on_exception_change: bool,
+    /// The consumer crashes when the retries are used up, and is started again after this long: the record begins anew, and
+    /// is no dead letter (report R85).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restart_after_ms: Option<u64>,
+    /// What a client and its consumers may spend on retries, the driver's resends included: a retry that it does not allow is
+    /// not made, and the record is a dead letter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub budget: Option<RetryBudget>,
+    /// Retries within one call of the listener, from the innermost layer outwards.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub inner: Vec<Inner>,
     /// The version of Spring Framework whose back-off it is; `jitter_ms` came with 7.0.
     #[serde(default, with = "spring", skip_serializing_if = "spring::is_default")]
     pub spring_framework: SpringVersion,
@@ -135,6 +213,9 @@ impl Default for Retry {
         Self {
             back_off: BackOff::default(),
             reset_on_exception_change: true,
+            restart_after_ms: None,
+            budget: None,
+            inner: Vec::new(),
             spring_framework: SpringVersion::default(),
         }
     }
@@ -150,28 +231,14 @@ pub enum Operation {
     InsertMany,
     /// `bulkWrite` of inserts: `documents`.
     BulkInsert,
+    /// `bulkWrite` of any writes: `models`, `ordered`.
+    BulkWrite,
     /// `updateOne`: `filter`, `update`, `upsert`.
     UpdateOne,
     /// `updateMany`: `filter`, `update`.
     UpdateMany,
     /// `findOneAndUpdate`: `filter`, `update`, `upsert`.
     FindOneAndUpdate,
-}
-
-impl Operation {
-    /// Whether the driver may send the command again.
-    pub fn is_retryable(self) -> bool {
-        self != Operation::UpdateMany
-    }
-
-    /// The command it becomes.
-    pub fn command(self) -> &'static str {
-        match self {
-            Operation::InsertOne | Operation::InsertMany | Operation::BulkInsert => "insert",
-            Operation::UpdateOne | Operation::UpdateMany => "update",
-            Operation::FindOneAndUpdate => "findAndModify",
-        }
-    }
 }
 
 /// What is written. In documents, the text `$execution` stands for the number of the execution, `$record` for the record.
@@ -188,6 +255,12 @@ pub struct Workload {
     /// The documents of `insert-many` and `bulk-insert`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub documents: Vec<Table>,
+    /// The writes of `bulk-write`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<Model>,
+    /// Whether `bulk-write` keeps their order.
+    #[serde(default = "yes", skip_serializing_if = "Clone::clone")]
+    pub ordered: bool,
     /// Which document is updated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filter: Option<Table>,
@@ -219,15 +292,27 @@ pub struct Server {
     /// How many writes may be in the engine at once.
     #[serde(default = "default_tickets")]
     pub write_tickets: u64,
+    /// How many writes one command may carry (`maxWriteBatchSize` of its `hello`).
+    #[serde(default = "default_batch", skip_serializing_if = "is_default_batch")]
+    pub max_write_batch_size: u64,
 }
 
 fn default_tickets() -> u64 {
     128
 }
 
+/// That of servers since 3.6 (facts/client.md A5).
+fn default_batch() -> u64 {
+    100_000
+}
+
+fn is_default_batch(size: &u64) -> bool {
+    *size == default_batch()
+}
+
 impl Default for Server {
     fn default() -> Self {
-        Self { write_tickets: default_tickets() }
+        Self { write_tickets: default_tickets(), max_write_batch_size: default_batch() }
     }
 }
 
@@ -374,6 +459,14 @@ impl Scenario {
                 }
                 workload.documents.iter().collect()
             }
+            Operation::BulkWrite => {
+                if workload.models.is_empty() {
+                    return fail("workload.operation", format!("workload.operation {name} needs workload.models"));
+                }
+                bulk::check(&workload.models, &workload.seed)
+                    .map_err(|message| ScenarioError::about("workload.models", message))?;
+                workload.models.iter().filter_map(Model::inserted).collect()
+            }
             Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => {
                 if workload.filter.is_none() || workload.update.is_none() {
                     return fail(
@@ -417,8 +510,11 @@ impl Scenario {
                 "workload.held_reads needs workload.hang_up_after_ms: nothing else ends them".to_owned(),
             );
         }
-        if self.window != Window::default() && !self.stall.is_lifted() {
-            return fail("window", "window goes with a stall that is lifted: engine, interruptible, tickets, lock, sessions, slow, step-down".to_owned());
+        if self.window.command.is_some() && !matches!(self.stall, Stall::FailCommand { .. }) {
+            return fail("window.command", "window.command goes with stall.kind = \"fail-command\"".to_owned());
+        }
+        if (self.window.from_ms > 0 || self.window.for_ms.is_some()) && !self.stall.is_lifted() {
+            return fail("window", "window goes with a stall that is lifted: engine, interruptible, tickets, lock, sessions, slow, step-down, freeze".to_owned());
         }
         if self.window.for_ms == Some(0) {
             return fail(
@@ -426,8 +522,10 @@ impl Scenario {
                 "window.for_ms is 0; for no stall at all set stall.kind = \"none\"".to_owned(),
             );
         }
-        if let Stall::FailCommand { times: 0, .. } | Stall::LostReply { times: 0 } | Stall::Reset { times: 0 } =
-            self.stall
+        if let Stall::FailCommand { times: 0, .. }
+        | Stall::LostReply { times: 0 }
+        | Stall::Reset { times: 0 }
+        | Stall::Overload { times: 0 } = self.stall
         {
             return fail(
                 "stall.times",
@@ -435,6 +533,24 @@ impl Scenario {
                  at all set stall.kind = \"none\""
                     .to_owned(),
             );
+        }
+        if let Some(gateway) = &self.gateway {
+            gateway.check().map_err(|(key, message)| ScenarioError::about(key, message))?;
+            if !self.connection_string()?.compressors().is_empty() {
+                let message =
+                    "client.uri: a gateway reads commands, and cannot read compressed ones; leave compressors out";
+                return fail("client.uri", message.to_owned());
+            }
+        }
+        if self.retry.budget.is_some() && self.kafka.listener == ListenerKind::Batch {
+            return fail("retry.budget", "retry.budget goes with kafka.listener = \"single\"".to_owned());
+        }
+        if self.client.cancel_after_ms == Some(0) {
+            return fail("client.cancel_after_ms", "client.cancel_after_ms is 0; it must be 1 or more".to_owned());
+        }
+        if self.client.cancel_after_ms.is_some() && workload.hang_up_after_ms.is_some() {
+            let message = "client.cancel_after_ms does nothing beside workload.hang_up_after_ms, which ends the client";
+            return fail("client.cancel_after_ms", message.to_owned());
         }
         self.kafka.check().map_err(|message| ScenarioError::about("kafka", message))?;
         self.load.check().map_err(|message| ScenarioError::about("load", message))?;
@@ -444,7 +560,29 @@ impl Scenario {
                 format!("server.write_tickets is {}; a server has at least 5", self.server.write_tickets),
             );
         }
-        self.waits_ms(1.0)?;
+        if !(1..=default_batch()).contains(&self.server.max_write_batch_size) {
+            return fail(
+                "server.max_write_batch_size",
+                format!(
+                    "server.max_write_batch_size is {}; it must be from 1 to {}",
+                    self.server.max_write_batch_size,
+                    default_batch()
+                ),
+            );
+        }
+        if self.retry.inner.iter().any(|inner| inner.back_off.has_jitter()) {
+            return fail("retry.inner", "retry.inner: jitter_ms is for retry.back_off only".to_owned());
+        }
+        let runs = self
+            .inner_waits_ms(1.0)?
+            .iter()
+            .fold(self.waits_ms(1.0)?.len() + 1, |runs, waits_ms| runs.saturating_mul(waits_ms.len() + 1));
+        if runs > EXECUTIONS_MAX {
+            return fail(
+                "retry.inner",
+                format!("the layers of retries make {runs} executions; {EXECUTIONS_MAX} at most can be run"),
+            );
+        }
         Ok(())
     }
 
@@ -478,8 +616,25 @@ impl Scenario {
     /// # Errors
     /// When the back-off is not valid or never ends.
     pub fn waits_ms(&self, scale: f64) -> Result<Vec<u64>, ScenarioError> {
-        let bad = |what: String| ScenarioError::about("retry.back_off", format!("retry.back_off: {what}"));
-        let back_off = self.retry.back_off.scaled(scale);
+        self.series("retry.back_off", &self.retry.back_off, scale)
+    }
+
+    /// The waits of the retries within a call, from the innermost layer outwards; with jitter, the shortest.
+    ///
+    /// # Errors
+    /// When a back-off is not valid or never ends, or there are too many layers.
+    pub fn inner_waits_ms(&self, scale: f64) -> Result<Vec<Vec<u64>>, ScenarioError> {
+        if self.retry.inner.len() > INNER_LAYERS_MAX {
+            let layers = self.retry.inner.len();
+            let message = format!("retry.inner has {layers} layers; it can have {INNER_LAYERS_MAX}");
+            return Err(ScenarioError::about("retry.inner", message));
+        }
+        self.retry.inner.iter().map(|inner| self.series("retry.inner", &inner.back_off, scale)).collect()
+    }
+
+    fn series(&self, key: &'static str, back_off: &BackOff, scale: f64) -> Result<Vec<u64>, ScenarioError> {
+        let bad = |what: String| ScenarioError::about(key, format!("{key}: {what}"));
+        let back_off = back_off.scaled(scale);
         let series = back_off.series(self.retry.spring_framework, no_random as fn() -> f64);
         let series = series.map_err(|error| match error {
             // Leaving the limit out, as the error itself advises, gives a series without an end.
@@ -505,20 +660,30 @@ impl Scenario {
     pub fn plan(&self, scale: f64, deadline_counts_fail_point: bool) -> Result<Plan, ScenarioError> {
         let uri = self.connection_string()?;
         let workload = &self.workload;
-        let effect = match workload.operation {
-            Operation::InsertOne => Effect::NewDocuments(1),
-            Operation::InsertMany | Operation::BulkInsert => Effect::NewDocuments(workload.documents.len() as u64),
-            Operation::UpdateOne | Operation::FindOneAndUpdate if workload.upsert => Effect::SameDocument,
-            Operation::UpdateOne | Operation::UpdateMany | Operation::FindOneAndUpdate => Effect::NoDocument,
-        };
         Ok(Plan {
             socket_timeout_ms: Some(uri.socket_timeout_ms()).filter(|ms| *ms > 0).map(|ms| scaled(ms, scale)),
             timeout_ms: uri.timeout_ms().map(|ms| scaled(ms, scale)),
-            resends: uri.retry_writes() && workload.operation.is_retryable(),
+            commands: self.commands(uri.retry_writes()),
             max_time_ms: self.client.max_time_ms.map(|ms| scaled(ms, scale)),
             waits_ms: self.waits_ms(scale)?,
+            retry_budget: self.retry.budget.map(|budget| RetryBudget {
+                // A shorter second has as many retries.
+                per_second: (budget.per_second as f64 / scale).round() as u64,
+                ..budget
+            }),
+            starts_over: self.retry.restart_after_ms.map(|ms| (scaled(ms, scale), RESTARTS)),
+            resends_without_limit: self.client.driver == DriverRules::Unbounded,
+            overload_retries: match self.client.driver.has_backpressure() && uri.retry_writes() {
+                true => uri.max_adaptive_retries(),
+                false => 0,
+            },
+            cancel_after_ms: self.client.cancel_after_ms.map(|ms| scaled(ms, scale)),
+            gateway: self.gateway.map(|gateway| gateway.plan(|ms| scaled(ms, scale))),
             has_jitter: self.retry.back_off.has_jitter(),
-            resets_on_exception_change: self.retry.reset_on_exception_change,
+            inner_waits_ms: self.inner_waits_ms(scale)?,
+            // In a batch that is executed again it does not (D4).
+            resets_on_exception_change: self.retry.reset_on_exception_change
+                && self.kafka.listener == ListenerKind::Single,
             stall: match self.stall {
                 Stall::FailCommand { hold_ms, times } => Stall::FailCommand { hold_ms: scaled(hold_ms, scale), times },
                 Stall::Slow { takes_ms, distribution } => {
@@ -528,16 +693,57 @@ impl Scenario {
             },
             stall_from_ms: scaled(self.window.from_ms, scale),
             stall_for_ms: self.window.for_ms.map(|ms| scaled(ms, scale)),
+            stall_command: self.window.command,
             write_tickets: self.server.write_tickets,
             ticket_slice_ms: scaled(TICKET_SLICE_MS, scale).min(TICKET_SLICE_MAX_MS),
             deadline_counts_fail_point,
             hang_up_after_ms: workload.hang_up_after_ms.map(|ms| scaled(ms, scale)),
             held_reads: workload.held_reads,
-            effect,
             seeded: workload.seed.len() as u64,
+            seeded_documents: match workload.operation {
+                Operation::BulkWrite => bulk::seeded(&workload.models, &workload.seed),
+                // A single write is about the one document.
+                _ if workload.seed.is_empty() => Vec::new(),
+                _ => vec![0],
+            },
         })
     }
+
+    /// The commands of one execution.
+    fn commands(&self, retry_writes: bool) -> Vec<Command> {
+        let workload = &self.workload;
+        let max_batch = usize::try_from(self.server.max_write_batch_size).unwrap_or(usize::MAX);
+        let one = |name, effect, is_retryable: bool| {
+            let statements = vec![Statement { effect, document: 0 }];
+            vec![Command { name, resends: retry_writes && is_retryable, statements }]
+        };
+        let update = if workload.upsert { Effect::SameDocument } else { Effect::NoDocument };
+        match workload.operation {
+            Operation::InsertOne => one(CommandName::Insert, Effect::NewDocuments(1), true),
+            Operation::InsertMany | Operation::BulkInsert => {
+                let parts = workload.documents.chunks(max_batch.max(1));
+                parts.flat_map(|part| one(CommandName::Insert, Effect::NewDocuments(part.len() as u64), true)).collect()
+            }
+            Operation::UpdateOne => one(CommandName::Update, update, true),
+            Operation::UpdateMany => one(CommandName::Update, update, false),
+            Operation::FindOneAndUpdate => one(CommandName::FindAndModify, update, true),
+            Operation::BulkWrite => {
+                let as_java = self.client.driver.cuts_bulks_as_java();
+                let rules = Rules {
+                    is_ordered: workload.ordered,
+                    retry_writes,
+                    max_batch,
+                    replace_is_own_command: as_java,
+                    multi_write_spoils_bulk: as_java,
+                };
+                bulk::commands(&workload.models, &rules)
+            }
+        }
+    }
 }
+
+/// Why there is no bound with [`Retry::restart_after_ms`].
+const RESTARTS: &str = "the consumer restarts when its retries are used up, and begins the record anew";
 
 /// How long a wait for a ticket sleeps between two interrupt checks (facts/server.md 7.1).
 pub const TICKET_SLICE_MS: u64 = 500;

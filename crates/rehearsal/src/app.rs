@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backfire_model::run::Run;
-use backfire_model::scenario::Scenario;
+use backfire_model::scenario::{DriverRules, Scenario};
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tokio::process::Command;
@@ -63,6 +63,15 @@ pub async fn rehearse_app(
     options: &Options,
     app: &AppOptions,
 ) -> Result<(Run, AppEnd), RehearsalError> {
+    let not_of_app = [
+        ("gateway", scenario.gateway.is_some()),
+        ("retry.budget", scenario.retry.budget.is_some()),
+        ("client.cancel_after_ms", scenario.client.cancel_after_ms.is_some()),
+        ("client.driver = \"unbounded\"", scenario.client.driver == DriverRules::Unbounded),
+    ];
+    if let Some((what, _)) = not_of_app.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(RehearsalError::NotOfApp(what));
+    }
     let mut scenario = scenario.clone();
     if let Some(namespace) = &app.namespace {
         scenario.workload.namespace.clone_from(namespace);

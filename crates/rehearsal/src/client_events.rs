@@ -19,6 +19,10 @@ pub trait Sink: Send + Sync + 'static {
     fn execution(&self) -> Option<Execution>;
     /// Something happened now, in that task.
     fn client(&self, event: ClientEvent);
+    /// Whether the driver may try again.
+    fn allows_retry(&self) -> bool {
+        true
+    }
 }
 
 /// Listens to a client.
@@ -83,6 +87,10 @@ impl<S: Sink> Listener for ClientEvents<S> {
         if let DriverEvent::Command(event) = event {
             self.command(event);
         }
+    }
+
+    fn allows_retry(&self) -> bool {
+        self.sink.allows_retry()
     }
 }
 

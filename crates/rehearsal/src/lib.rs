@@ -5,8 +5,12 @@
 
 pub mod app;
 pub mod application;
+mod budget;
 pub mod client_events;
 pub mod documents;
+mod freezer;
+mod gateway;
+mod inner;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod lab;

@@ -16,7 +16,9 @@ use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::{Document, doc};
 
 use crate::application::{self, OneWrite, Write};
+use crate::budget::Budget;
 use crate::client_events::ClientEvents;
+use crate::inner::Layers;
 use crate::lab::Lab;
 use crate::recorder::{Recorder, Watcher};
 use crate::stall::Stalling;
@@ -82,6 +84,12 @@ pub enum RehearsalError {
     /// The shell could not run the program under test.
     #[error("cannot run '{0}': the shell ended with status {1} ({2}), and no write arrived")]
     AppNotRun(String, i32, &'static str),
+    /// It is about backfire's own client, and a program of somebody else's has another.
+    #[error("{0} is about backfire's own client; with --app the program is its own")]
+    NotOfApp(&'static str),
+    /// It has something that a rehearsal through a topic has not.
+    #[error("{0} is not rehearsed through a topic; rehearse without one, or use 'backfire simulate'")]
+    NotThroughTopic(&'static str),
     /// It has something that a simulation has not.
     #[error("{0}; use 'backfire rehearse'")]
     NotSimulated(&'static str),
@@ -92,6 +100,9 @@ pub enum RehearsalError {
 
 /// How long operations may take to end after everything that held them is gone.
 const END_PATIENCE_S: u64 = 60;
+
+/// The same of a gateway that holds writes.
+const GATEWAY_PATIENCE_MS: u64 = 24 * 3_600_000;
 
 /// A connection string for the client that sets up and counts: nothing but the server.
 ///
@@ -135,7 +146,7 @@ impl Stage {
         let uri = lab.uri(&scaled_uri(scenario, &plan)?)?;
         let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
         let namespace = scenario.namespace();
-        let stalling = Stalling::new(&plan, &namespace, uri.app_name(), by_name, None, &control, lab.server());
+        let stalling = Stalling::new(&plan, &namespace, uri.app_name(), by_name, None, &control, &lab);
         Ok(Self { scenario: Arc::new(scenario.clone()), plan, stalling, lab, control, recorder, uri, namespace })
     }
 
@@ -149,6 +160,8 @@ impl Stage {
         self.admin(doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": self.plan.write_tickets as i64 })
             .await?;
         self.admin(doc! { "setParameter": 1, "labTicketWaitSliceMillis": self.plan.ticket_slice_ms as i64 }).await?;
+        let batch = self.scenario.server.max_write_batch_size as i64;
+        self.admin(doc! { "setParameter": 1, "labMaxWriteBatchSize": batch }).await?;
         self.stalling.set_up().await
     }
 
@@ -159,8 +172,17 @@ impl Stage {
             Stall::FailCommand { hold_ms, .. } => hold_ms,
             _ => 0,
         };
-        let patience = Duration::from_millis(held_ms) + Duration::from_secs(END_PATIENCE_S);
-        let ended = self.recorder.until(|ledger| ledger.live_operations() == 0);
+        let gateway_ms = self.plan.gateway.map_or(0, |gateway| gateway.hold_ms.min(GATEWAY_PATIENCE_MS));
+        let patience = Duration::from_millis(held_ms + gateway_ms) + Duration::from_secs(END_PATIENCE_S);
+        let ended = async {
+            loop {
+                self.lab.held().until_none().await;
+                self.recorder.until(|ledger| ledger.live_operations() == 0).await;
+                if self.lab.held().is_none() {
+                    return;
+                }
+            }
+        };
         if tokio::time::timeout(patience, ended).await.is_err() {
             let left = self.recorder.with_ledger(backfire_model::ledger::Ledger::live_operations);
             return Err(RehearsalError::Stuck(left, patience.as_secs()));
@@ -210,18 +232,23 @@ pub async fn rehearse(scenario: &Scenario, options: &Options) -> Result<Run, Reh
     workload::try_write(&stage.scenario, &stage.control).await?;
     stage.set_up().await?;
     let current = Arc::new(AtomicU32::new(0));
-    let sink = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
+    let budget = Budget::new(stage.plan.retry_budget);
+    let sink =
+        OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current), budget: budget.clone() };
     let events = ClientEvents::new(sink);
-    let client = stage.lab.client(&stage.uri, events, options.seed)?;
+    let (rules, gateway) = (scenario.client.driver, stage.plan.gateway);
+    let client = stage.lab.client_by(rules, gateway, &stage.uri, events, options.seed)?;
     // A service has connections before its first write; so has this client.
     client.database("admin").run_command(doc! { "ping": 1 }).await?;
 
     stage.recorder.begin();
     let playing = tokio::spawn(Arc::clone(&stage.stalling).play());
     let max_time = stage.plan.max_time_ms.map(Duration::from_millis);
-    let write = Write::new(Arc::clone(&stage.scenario), &client, max_time);
+    let write = Write::new(Arc::clone(&stage.scenario), &client, max_time, stage.plan.cancel_after_ms);
     let back_off = stage.back_off(options.scale)?;
-    let application = application::run(write, back_off, Arc::clone(&stage.recorder), current);
+    let layers = Layers::of(scenario, options.scale)?;
+    let restart = stage.plan.starts_over.map(|(wait_ms, _)| Duration::from_millis(wait_ms));
+    let application = application::run(write, back_off, layers, restart, budget, Arc::clone(&stage.recorder), current);
     match stage.plan.hang_up_after_ms {
         None => application.await.map_err(RehearsalError::Application)?,
         Some(hang_up_after_ms) => stage.hang_up(&client, application, hang_up_after_ms).await,

@@ -14,6 +14,8 @@ use bson::{Bson, Document, doc};
 use parking_lot::Mutex;
 
 use crate::client_events::WRITES;
+use crate::freezer::Freezer;
+use crate::lab::Lab;
 
 /// Longer than any stall: a step-down ends when the stall is lifted.
 const STEP_DOWN_S: i64 = 1_000_000;
@@ -28,9 +30,12 @@ pub(crate) struct Stalling {
     /// `{namespace, appName}` of the writes it is about.
     own: Document,
     namespace: Namespace,
+    /// The commands that meet it.
+    commands: Vec<&'static str>,
     held_reads: bool,
     control: Client,
     server: Server,
+    freezer: Option<Freezer>,
     held: Mutex<Held>,
 }
 
@@ -51,7 +56,7 @@ impl Stalling {
         by_name: bool,
         service: Option<(u64, Distribution)>,
         control: &Client,
-        server: &Server,
+        lab: &Lab,
     ) -> Arc<Self> {
         let mut own = Document::new();
         if by_name {
@@ -65,9 +70,11 @@ impl Stalling {
             service,
             own,
             namespace: namespace.clone(),
+            commands: plan.stall_command.map_or_else(|| WRITES.to_vec(), |name| vec![name.as_str()]),
             held_reads: plan.held_reads > 0,
             control: control.clone(),
-            server: server.clone(),
+            server: lab.server().clone(),
+            freezer: lab.freezer().cloned(),
             held: Mutex::default(),
         })
     }
@@ -114,7 +121,7 @@ impl Stalling {
         match self.stall {
             Stall::None => Ok(()),
             Stall::FailCommand { hold_ms, times: count } => {
-                data.insert("failCommands", WRITES.map(Bson::from).to_vec());
+                data.insert("failCommands", self.commands.iter().map(|name| Bson::from(*name)).collect::<Vec<_>>());
                 data.insert("blockConnection", true);
                 data.insert("blockTimeMS", hold_ms as i64);
                 self.point("failCommand", times(count), data).await
@@ -122,6 +129,13 @@ impl Stalling {
             Stall::Reset { times: count } => {
                 data.insert("failCommands", WRITES.map(Bson::from).to_vec());
                 data.insert("closeConnection", true);
+                self.point("failCommand", times(count), data).await
+            }
+            Stall::Overload { times: count } => {
+                // What a server says at its door since 8.2 (facts/client.md C2).
+                data.insert("failCommands", self.commands.iter().map(|name| Bson::from(*name)).collect::<Vec<_>>());
+                data.insert("errorCode", 462);
+                data.insert("errorLabels", vec!["SystemOverloadedError", "RetryableError"]);
                 self.point("failCommand", times(count), data).await
             }
             Stall::Engine => self.point("stallInEngine", "alwaysOn", data).await,
@@ -137,10 +151,20 @@ impl Stalling {
                 self.take_lock().await;
                 Ok(())
             }
+            Stall::Freeze => {
+                self.freeze(true);
+                Ok(())
+            }
             Stall::StepDown => {
                 self.admin(doc! { "replSetStepDown": STEP_DOWN_S, "force": true, "secondaryCatchUpPeriodSecs": 0 })
                     .await
             }
+        }
+    }
+
+    fn freeze(&self, stands_still: bool) {
+        if let Some(freezer) = &self.freezer {
+            freezer.set(stands_still);
         }
     }
 
@@ -172,12 +196,17 @@ impl Stalling {
             Stall::Interruptible => self.point("stallInterruptible", "off", doc! {}).await?,
             Stall::Sessions => self.point("stallInSessionCheckout", "off", doc! {}).await?,
             Stall::Slow { .. } => self.slow(self.service).await?,
+            Stall::Freeze => self.freeze(false),
             Stall::StepDown => self.server.shared().topology.elect(),
             Stall::Tickets | Stall::Lock => {
                 let held = std::mem::take(&mut *self.held.lock());
                 drop(held);
             }
-            Stall::None | Stall::FailCommand { .. } | Stall::LostReply { .. } | Stall::Reset { .. } => {}
+            Stall::None
+            | Stall::FailCommand { .. }
+            | Stall::LostReply { .. }
+            | Stall::Reset { .. }
+            | Stall::Overload { .. } => {}
         }
         if self.held_reads {
             self.point("waitInFindBeforeMakingBatch", "off", doc! {}).await?;

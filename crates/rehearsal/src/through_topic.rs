@@ -12,6 +12,7 @@ use backfire_consumer::{
 };
 use backfire_model::Execution;
 use backfire_model::event::{ClientEvent, Observer, What};
+use backfire_model::load::ListenerKind;
 use backfire_model::predict::{Unpredictable, predict};
 use backfire_model::run::Run;
 use backfire_model::scenario::Scenario;
@@ -20,6 +21,7 @@ use tokio::sync::Notify;
 use tokio::time::timeout;
 
 use crate::application::{OneWrite, THE_RECORD, Write, failure};
+use crate::budget::Budget;
 use crate::client_events::ClientEvents;
 use crate::recorder::Recorder;
 use crate::rehearse::{Options, RehearsalError, Stage};
@@ -49,6 +51,15 @@ pub fn max_poll_interval(scenario: &Scenario, scale: f64) -> Duration {
 /// # Errors
 /// It has not; why.
 pub fn predictable(scenario: &Scenario, scale: f64) -> Result<(), RehearsalError> {
+    let not_here = [
+        ("retry.inner", !scenario.retry.inner.is_empty()),
+        ("retry.restart_after_ms", scenario.retry.restart_after_ms.is_some()),
+        ("retry.budget", scenario.retry.budget.is_some()),
+        ("kafka.listener = \"batch\"", scenario.kafka.listener == ListenerKind::Batch),
+    ];
+    if let Some((what, _)) = not_here.into_iter().find(|(_, is_set)| *is_set) {
+        return Err(RehearsalError::NotThroughTopic(what));
+    }
     predict(&scenario.plan(scale, false)?)?;
     if outlives_poll_interval(scenario, &scenario.plan(1.0, false)?) {
         let why = "an execution and its wait may take longer than max.poll.interval.ms";
@@ -74,8 +85,10 @@ where
     let stage = Stage::start(scenario, options, Some(scenario.workload.namespace.clone()), true).await?;
     workload::try_write(&stage.scenario, &stage.control).await?;
     let current = Arc::new(AtomicU32::new(0));
-    let events = OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current) };
-    let client = stage.lab.client(&stage.uri, ClientEvents::new(events), options.seed)?;
+    let events =
+        OneWrite { recorder: Arc::clone(&stage.recorder), current: Arc::clone(&current), budget: Budget::default() };
+    let (rules, gateway) = (scenario.client.driver, stage.plan.gateway);
+    let client = stage.lab.client_by(rules, gateway, &stage.uri, ClientEvents::new(events), options.seed)?;
     client.database("admin").run_command(doc! { "ping": 1 }).await?;
 
     let Through { source, publisher, topic } = through;
@@ -83,7 +96,8 @@ where
     settings.retry.back_off = stage.back_off(options.scale)?;
     // A broker that is gone ends the rehearsal.
     settings.source_patience = ASSIGNED_WITHIN;
-    let write = Write::new(Arc::clone(&stage.scenario), &client, stage.plan.max_time_ms.map(Duration::from_millis));
+    let max_time = stage.plan.max_time_ms.map(Duration::from_millis);
+    let write = Write::new(Arc::clone(&stage.scenario), &client, max_time, stage.plan.cancel_after_ms);
     let work = {
         let (recorder, current) = (Arc::clone(&stage.recorder), Arc::clone(&current));
         per_record(move |_| execute(write.clone(), Arc::clone(&recorder), Arc::clone(&current)))

@@ -35,7 +35,7 @@ pub(crate) async fn seed(scenario: &Scenario, control: &Client) -> Result<(), Dr
 /// The server's refusal of the write.
 pub(crate) async fn try_write(scenario: &Arc<Scenario>, control: &Client) -> Result<(), RehearsalError> {
     seed(scenario, control).await?;
-    let write = Write::new(Arc::clone(scenario), control, None);
+    let write = Write::new(Arc::clone(scenario), control, None, None);
     write.execute(THE_RECORD, Execution(1)).await.map_err(RehearsalError::Write)?;
     let namespace = scenario.namespace();
     control.database(&namespace.db).run_command(doc! { "drop": &namespace.coll }).await?;

@@ -100,7 +100,9 @@ fn stall(stall: Stall) -> String {
         Stall::Sessions => "sessions are not given out".to_owned(),
         Stall::Slow { takes_ms, distribution: Distribution::Fixed } => format!("a write takes {}", span(takes_ms)),
         Stall::Slow { takes_ms, .. } => format!("a write takes {} on average", span(takes_ms)),
+        Stall::Overload { times } => format!("the server refuses the first {} as overloaded", many(times, "write")),
         Stall::Reset { times } => format!("the connection is closed when {} arrive", many(times, "write")),
+        Stall::Freeze => "the whole server stands still, handshakes and heartbeats included".to_owned(),
         Stall::StepDown => "the primary steps down, and nobody is primary".to_owned(),
     }
 }

@@ -62,6 +62,7 @@ pub enum Param {
     LabSessionTimeoutMillis,
     LabTicketWaitSliceMillis,
     LabRetryHistoryMax,
+    LabMaxWriteBatchSize,
 }
 
 const fn row(
@@ -198,6 +199,14 @@ pub const PARAMS: &[ParamRow] = &[
         (1, 100_000_000),
         Settable::Runtime,
         "backfire's own: how many statements the retry history holds; the oldest session's are dropped beyond it",
+    ),
+    row(
+        Param::LabMaxWriteBatchSize,
+        "labMaxWriteBatchSize",
+        100_000,
+        (1, 100_000),
+        Settable::Runtime,
+        "backfire's own: the maxWriteBatchSize of hello, by which drivers cut bulks into commands",
     ),
 ];
 

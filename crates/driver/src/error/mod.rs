@@ -151,7 +151,8 @@ impl DriverError {
         Self::new(ErrorKind::InvalidArgument(what.into()))
     }
 
-    pub(crate) fn client(what: impl Into<String>) -> Self {
+    /// The client cannot go on, for this reason.
+    pub fn client(what: impl Into<String>) -> Self {
         Self::new(ErrorKind::Client(what.into()))
     }
 

@@ -28,6 +28,11 @@ pub enum Event {
 pub trait Listener: Send + Sync + 'static {
     /// Called once for each event.
     fn event(&self, event: &Event);
+
+    /// Whether a command that may be tried again by the driver's rules is: a budget may say no. Asked once before each retry.
+    fn allows_retry(&self) -> bool {
+        true
+    }
 }
 
 /// Listens to nothing.

@@ -199,8 +199,8 @@ pub(crate) async fn run<S: Steps>(
             }
         };
         let client = call.client.clone();
-        let decision =
-            state.attempt_failed(stage, error, Instant::now(), call.clock.deadline(), || client.random.jitter());
+        let (jitter, allowed) = (|| client.random.jitter(), || client.listener.allows_retry());
+        let decision = state.attempt_failed(stage, error, Instant::now(), call.clock.deadline(), jitter, allowed);
         match decision {
             Decision::Retry(wait) if wait.is_zero() => {
                 timeless = if started.elapsed().is_zero() { timeless + 1 } else { 0 };

@@ -98,7 +98,8 @@ impl RetryRules {
             Operation::FindAndModify | Operation::EndTransaction => 1,
             Operation::PlainRead | Operation::PlainWrite | Operation::RunCommand => 0,
         };
-        let unlimited = self.has_timeout && (counted > 0 || self.operation == Operation::BulkWrite);
+        let unlimited = self.has_timeout && (counted > 0 || self.operation == Operation::BulkWrite)
+            || self.profile.unlimited_retries && counted > 0;
         (!unlimited).then_some(counted)
     }
 
@@ -204,7 +205,8 @@ impl RetryState {
         self.judge(Stage::OnConnection, &mut error.clone())
     }
 
-    /// An attempt failed. `deadline` is when `timeoutMS` runs out, `jitter` gives a number in [0, 1).
+    /// An attempt failed. `deadline` is when `timeoutMS` runs out, `jitter` gives a number in [0, 1), `allowed` is asked last:
+    /// whether there may be another attempt at all.
     pub fn attempt_failed(
         &mut self,
         stage: Stage,
@@ -212,6 +214,7 @@ impl RetryState {
         now: Instant,
         deadline: Option<Instant>,
         jitter: impl FnOnce() -> f64,
+        allowed: impl FnOnce() -> bool,
     ) -> Decision {
         if error.is_operation_timeout() {
             return Decision::GiveUp(self.timed_out(stage, error));
@@ -224,7 +227,7 @@ impl RetryState {
         // A retry without a wait finds out by itself whether there is time left.
         let in_time = wait.is_zero() || deadline.is_none_or(|deadline| now + wait <= deadline);
         let chosen = self.choose(stage, error);
-        if may_retry && in_time && self.has_attempts_left() {
+        if may_retry && in_time && self.has_attempts_left() && allowed() {
             self.retries += 1;
             self.chosen = Some(chosen);
             Decision::Retry(wait)
@@ -262,6 +265,9 @@ impl RetryState {
             return false;
         }
         let is_numbered = self.identity.is_some();
+        if self.rules.profile.unlimited_retries && matches!(error.kind(), ErrorKind::ServerSelectionTimeout(_)) {
+            return self.rules.retry_writes;
+        }
         if matches!(error.kind(), ErrorKind::PoolCleared(_)) {
             if is_numbered {
                 error.add_label(RETRYABLE_WRITE_ERROR);

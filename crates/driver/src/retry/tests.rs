@@ -140,7 +140,7 @@ fn play(setup: Setup, attempts: &[Bad], deadline_after: Option<Duration>) -> End
             send(&mut state, &mut identities);
         }
         let deadline = deadline_after.map(|after| now + after);
-        match state.attempt_failed(stage, error, now + waited, deadline, || 1.0) {
+        match state.attempt_failed(stage, error, now + waited, deadline, || 1.0, || true) {
             Decision::Retry(wait) => waited += wait,
             Decision::GiveUp(error) => return End { sends: state.sends, error: Some(error), waited, identities },
         }
@@ -364,7 +364,7 @@ fn a_resend_needs_a_server_that_knows_numbers() {
     state.connected(9, true).unwrap();
     state.identity(|| Ok((Lsid(Uuid::nil()), TxnNumber(1)))).unwrap();
     let (stage, error) = Reset.error();
-    let decision = state.attempt_failed(stage, error, Instant::now(), None, || 0.0);
+    let decision = state.attempt_failed(stage, error, Instant::now(), None, || 0.0, || true);
     assert!(matches!(decision, Decision::Retry(wait) if wait.is_zero()));
     assert_eq!(state.connected(9, false).unwrap_err().java_class(), "MongoSocketReadException");
 }
@@ -381,7 +381,7 @@ fn the_next_command_of_a_bulk_has_attempts_of_its_own() {
             identities.push(state.identity(|| Ok((Lsid(Uuid::nil()), TxnNumber(txn)))).unwrap().1.0);
             if !resend {
                 let (stage, error) = Silence.error();
-                let decision = state.attempt_failed(stage, error, Instant::now(), None, || 0.0);
+                let decision = state.attempt_failed(stage, error, Instant::now(), None, || 0.0, || true);
                 assert!(matches!(decision, Decision::Retry(_)));
             }
         }

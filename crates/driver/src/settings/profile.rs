@@ -24,6 +24,9 @@ pub struct DriverProfile {
     /// The handshake of the connection that measures round trips counts as a sample. Where it does not, the minimum
     /// stays 0 until the first measurement after `heartbeatFrequencyMS`.
     pub handshake_is_rtt_sample: bool,
+    /// A retryable command is sent again without a limit, also when no server can be selected (report R86). The official
+    /// drivers do it once.
+    pub unlimited_retries: bool,
     /// `with_transaction` waits between two runs of its body. Where it does not, a hot document is run into as often as fits
     /// into 120 seconds.
     pub transaction_back_off: bool,
@@ -47,6 +50,7 @@ impl DriverProfile {
         retries_first_handshake_error: false,
         reselection_timeout_wins: false,
         handshake_is_rtt_sample: true,
+        unlimited_retries: false,
         transaction_back_off: false,
         retryable_codes: CODES_5_4,
     };
@@ -71,8 +75,11 @@ impl DriverProfile {
         ..Self::JAVA_5_14
     };
 
+    /// A driver that is none of the official ones: it retries without a limit.
+    pub const UNBOUNDED: Self = Self { name: "unbounded", unlimited_retries: true, ..Self::JAVA_5_4 };
+
     /// All profiles.
-    pub const ALL: [Self; 3] = [Self::JAVA_5_4, Self::JAVA_5_14, Self::SPECIFICATION];
+    pub const ALL: [Self; 4] = [Self::JAVA_5_4, Self::JAVA_5_14, Self::SPECIFICATION, Self::UNBOUNDED];
 
     /// The profile called `name`.
     pub fn from_name(name: &str) -> Option<Self> {

@@ -1,16 +1,20 @@
 //! The prediction: from what decides to what will be counted, in closed form.
 //!
-//! Source of the rules: facts/client.md A2, A6, A7, D1, F1 to F6; facts/server.md 1.2, 2.4, 3.2, 4.2, 7.1, 7.2. The prediction
-//! walks from one point of time to the next at which something must happen; it runs no server and no driver, and a run of the
+//! Source of the rules: facts/client.md A2, A5 to A7, D1, D2, D4, C2, F1 to F9, F11, F14; facts/server.md 1.2, 2.4, 3.2, 3.3, 4.2, 7.1, 7.2. The
+//! prediction walks from one point of time to the next at which something must happen; it runs no server and no driver, and a run of the
 //! real parts is its test (`tests/prediction.rs`).
 
+mod gateway;
 mod server;
 mod walk;
 
 use serde::{Deserialize, Serialize};
 
+use crate::budget::RetryBudget;
 use crate::counts::{Counts, Extras};
 use walk::{First, Walk};
+
+pub use gateway::Gateway;
 
 /// What decides how often a logical write is sent and copied.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,23 +23,39 @@ pub struct Plan {
     pub socket_timeout_ms: Option<u64>,
     /// `timeoutMS`; `None`: not set.
     pub timeout_ms: Option<u64>,
-    /// Whether the driver resends the command after a network error: `retryWrites` is on and the command is one that can
-    /// be resent.
-    pub resends: bool,
+    /// The commands of one execution, in their order: one, or those of a bulk (A5).
+    pub commands: Vec<Command>,
     /// `maxTimeMS` of each write.
     pub max_time_ms: Option<u64>,
     /// The waits between executions; their number plus one is the number of executions.
     pub waits_ms: Vec<u64>,
     /// Whether they are random, and these are the shortest.
     pub has_jitter: bool,
+    /// The waits of the retries within one call of the listener, from the innermost layer outwards (D2, F: "inner retries").
+    pub inner_waits_ms: Vec<Vec<u64>>,
     /// Whether the waits start over when the error is of another class than the one before (Spring Kafka from 2.9 on; D1).
     pub resets_on_exception_change: bool,
+    /// What may be spent on retries.
+    pub retry_budget: Option<RetryBudget>,
+    /// What happens when the retries are used up and it is no dead letter: the wait before everything begins anew, and why.
+    pub starts_over: Option<(u64, &'static str)>,
+    /// Whether the driver resends as often as its connection breaks or times out (report R86); the official ones do it once.
+    pub resends_without_limit: bool,
+    /// How often the driver sends again what an overloaded server refuses (C2).
+    pub overload_retries: u64,
+    /// The application gives up an execution after this long, as with a context's deadline, and the driver does not resend
+    /// (report R38).
+    pub cancel_after_ms: Option<u64>,
+    /// What stands between the driver and the server and sends again by itself.
+    pub gateway: Option<Gateway>,
     /// What keeps the server from finishing.
     pub stall: Stall,
     /// When it begins.
     pub stall_from_ms: u64,
     /// How long it lasts; `None`: until the application has finished. Not of a fail point that counts.
     pub stall_for_ms: Option<u64>,
+    /// The one command that meets it; `None`: every one.
+    pub stall_command: Option<CommandName>,
     /// How many writes may be in the engine at once.
     pub write_tickets: u64,
     /// A wait for a ticket looks for its deadline once per this time.
@@ -46,10 +66,10 @@ pub struct Plan {
     pub hang_up_after_ms: Option<u64>,
     /// How many reads are held at the server when the client hangs up.
     pub held_reads: u64,
-    /// What one execution of the write leaves behind.
-    pub effect: Effect,
     /// How many documents are there before.
     pub seeded: u64,
+    /// Which of the documents that statements are about are among them.
+    pub seeded_documents: Vec<usize>,
 }
 
 impl Plan {
@@ -66,21 +86,88 @@ impl Plan {
         }
     }
 
-    /// The `maxTimeMS` that reaches the server: `timeoutMS` replaces the user's own (A7).
-    fn deadline_ms(&self) -> Option<u64> {
-        self.operation_timeout_ms().or(self.max_time_ms)
+    fn is_seeded(&self, document: usize) -> bool {
+        self.seeded_documents.contains(&document)
+    }
+
+    /// Runs of the write in one call of the listener, at most.
+    pub fn runs_per_call(&self) -> u64 {
+        self.inner_waits_ms.iter().fold(1, |runs, waits_ms| runs.saturating_mul(waits_ms.len() as u64 + 1))
+    }
+
+    /// The waits between the runs of one call, in all.
+    pub fn waits_per_call_ms(&self) -> u64 {
+        self.inner_waits_ms.iter().fold(0, |inner_ms, waits_ms| {
+            let runs = waits_ms.len() as u64 + 1;
+            waits_ms.iter().fold(runs.saturating_mul(inner_ms), |all_ms, wait_ms| all_ms.saturating_add(*wait_ms))
+        })
     }
 }
 
-/// What one execution of the write leaves behind.
+/// One command of an execution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// Which.
+    pub name: CommandName,
+    /// Whether the driver resends it after a network error: `retryWrites` is on, and the command is one that can be resent.
+    pub resends: bool,
+    /// Its statements, which the server executes one after the other; the inserts of one command are one.
+    pub statements: Vec<Statement>,
+}
+
+/// A command that writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum CommandName {
+    /// `insert`.
+    Insert,
+    /// `update`.
+    Update,
+    /// `delete`.
+    Delete,
+    /// `findAndModify`.
+    FindAndModify,
+}
+
+impl CommandName {
+    /// Its name on the wire.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            CommandName::Insert => "insert",
+            CommandName::Update => "update",
+            CommandName::Delete => "delete",
+            CommandName::FindAndModify => "findAndModify",
+        }
+    }
+}
+
+/// A statement of a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Statement {
+    /// What it leaves behind.
+    pub effect: Effect,
+    /// Which of the execution's documents it is about; two statements about one document are not allowed.
+    pub document: usize,
+}
+
+/// What one execution of a statement leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
     /// New documents, with `_id`s of their own each time.
     NewDocuments(u64),
     /// The same document, however often: an upsert by `_id`.
     SameDocument,
-    /// No document more: an update or a delete that leaves the number as it is.
+    /// No document more: an update that leaves the number as it is.
     NoDocument,
+    /// One document less, once: a delete by `_id` of a document that is there.
+    Removal,
+}
+
+impl Effect {
+    /// Whether two copies of it never meet the same document.
+    pub fn is_new(self) -> bool {
+        matches!(self, Effect::NewDocuments(_))
+    }
 }
 
 /// What keeps the server from finishing.
@@ -126,6 +213,13 @@ pub enum Stall {
     },
     /// The primary steps down; nobody is primary until the stall is over.
     StepDown,
+    /// The whole server stands still: it reads nothing and answers nothing, handshakes and heartbeats included.
+    Freeze,
+    /// The server refuses writes at its door: 462 with the labels `SystemOverloadedError` and `RetryableError`.
+    Overload {
+        /// How many.
+        times: u64,
+    },
 }
 
 /// How times are spread around their mean.
@@ -142,7 +236,14 @@ pub enum Distribution {
 impl Stall {
     /// Whether it lasts until somebody lifts it; the others are over by themselves.
     pub fn is_lifted(self) -> bool {
-        !matches!(self, Stall::None | Stall::FailCommand { .. } | Stall::LostReply { .. } | Stall::Reset { .. })
+        !matches!(
+            self,
+            Stall::None
+                | Stall::FailCommand { .. }
+                | Stall::LostReply { .. }
+                | Stall::Reset { .. }
+                | Stall::Overload { .. }
+        )
     }
 }
 
@@ -179,6 +280,9 @@ pub enum Unpredictable {
         /// The other.
         other: &'static str,
     },
+    /// There is no bound on executions or sends.
+    #[error("there is no bound on the sends: {0}")]
+    Unbounded(&'static str),
     /// The error handler never gives up.
     #[error(
         "the retries do not end: after {0} executions the class of the error still changes, and each change starts the \
@@ -207,19 +311,44 @@ pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
         return Err(Unpredictable::Chance("with jitter the waits between executions are random"));
     }
     match plan.stall {
+        Stall::Freeze => {
+            return Err(Unpredictable::Chance(
+                "when a driver finds out that a server stands still depends on its heartbeats (F15)",
+            ));
+        }
         Stall::StepDown => {
             return Err(Unpredictable::Chance("after a step-down a client looks for a primary in its own time"));
         }
         Stall::Slow { distribution: Distribution::Exponential, .. } => {
             return Err(Unpredictable::Chance("the times in the engine are random"));
         }
-        Stall::Slow { .. } if !matches!(plan.effect, Effect::NewDocuments(_)) => {
-            return Err(Unpredictable::Chance("slow writes to one document conflict at random instants"));
+        Stall::Overload { .. }
+            if plan.overload_retries > 0
+                && (plan.operation_timeout_ms().is_some() || plan.cancel_after_ms.is_some()) =>
+        {
+            return Err(Unpredictable::Chance(
+                "the driver waits a random time before it sends again to an overloaded server, and the time for the \
+                 operation may run out meanwhile",
+            ));
         }
         _ => {}
     }
+    if plan.stall.is_lifted() && plan.stall_for_ms.is_none() {
+        if let Some((_, why)) = plan.starts_over {
+            return Err(Unpredictable::Unbounded(why));
+        }
+        if plan.resends_without_limit
+            && plan.commands.iter().any(|command| command.resends)
+            && plan.timeout_ms.is_none()
+        {
+            return Err(Unpredictable::Unbounded("the driver resends without a limit"));
+        }
+    }
     let mut walk = Walk::new(plan, First::Server);
     walk.go()?;
+    if walk.met_by_chance() {
+        return Err(Unpredictable::Chance("slow writes to one document conflict at random instants"));
+    }
     let prediction = walk.prediction();
     if let Some((at_ms, other)) = walk.tie() {
         // Where it does not matter what is first, there is a prediction all the same.
@@ -236,26 +365,57 @@ pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
 mod tests {
     use super::*;
 
+    fn insert(documents: u64) -> Vec<Command> {
+        command(CommandName::Insert, &[Effect::NewDocuments(documents)])
+    }
+
+    fn command(name: CommandName, effects: &[Effect]) -> Vec<Command> {
+        let statements =
+            effects.iter().enumerate().map(|(document, effect)| Statement { effect: *effect, document }).collect();
+        vec![Command { name, resends: true, statements }]
+    }
+
+    /// These commands one after the other, each about documents of its own.
+    fn bulk(commands: &[Vec<Command>]) -> Vec<Command> {
+        let mut all: Vec<Command> = commands.concat();
+        let statements = all.iter_mut().flat_map(|command| &mut command.statements);
+        statements.enumerate().for_each(|(document, statement)| statement.document = document);
+        all
+    }
+
+    fn not_resent(mut plan: Plan) -> Plan {
+        plan.commands.iter_mut().for_each(|command| command.resends = false);
+        plan
+    }
+
     /// `socketTimeoutMS` 30 s, `retryWrites`, `FixedBackOff(0, 3)`, an insert, the engine stalled.
     fn plan() -> Plan {
         Plan {
             socket_timeout_ms: Some(30_000),
             timeout_ms: None,
-            resends: true,
+            commands: insert(1),
             max_time_ms: None,
             waits_ms: vec![0; 3],
             has_jitter: false,
+            inner_waits_ms: Vec::new(),
             resets_on_exception_change: true,
+            retry_budget: None,
+            starts_over: None,
+            resends_without_limit: false,
+            overload_retries: 0,
+            cancel_after_ms: None,
+            gateway: None,
             stall: Stall::Engine,
             stall_from_ms: 0,
             stall_for_ms: None,
+            stall_command: None,
             write_tickets: 128,
             ticket_slice_ms: 500,
             deadline_counts_fail_point: false,
             hang_up_after_ms: None,
             held_reads: 0,
-            effect: Effect::NewDocuments(1),
             seeded: 0,
+            seeded_documents: Vec::new(),
         }
     }
 
@@ -268,7 +428,7 @@ mod tests {
 
     #[test]
     fn the_published_numbers_come_out() {
-        let inventory = check(&Plan { effect: Effect::NewDocuments(2), ..plan() }, [4, 8, 4, 4, 4, 4, 8]);
+        let inventory = check(&Plan { commands: insert(2), ..plan() }, [4, 8, 4, 4, 4, 4, 8]);
         assert_eq!(inventory.application_ends_ms, 240_000);
         let held = Stall::FailCommand { hold_ms: 60_000, times: 8 };
         let lab = check(&Plan { socket_timeout_ms: Some(5_000), stall: held, ..plan() }, [4, 8, 4, 4, 4, 0, 4]);
@@ -278,7 +438,7 @@ mod tests {
 
     #[test]
     fn retry_writes_off_halves_the_sends_and_leaves_the_copies() {
-        check(&Plan { resends: false, ..plan() }, [4, 4, 0, 4, 4, 0, 4]);
+        check(&not_resent(plan()), [4, 4, 0, 4, 4, 0, 4]);
     }
 
     #[test]
@@ -306,11 +466,11 @@ mod tests {
 
     #[test]
     fn an_upsert_leaves_one_document_and_an_older_copy_may_write_last() {
-        let effect = Effect::SameDocument;
-        let together = check(&Plan { effect, ..plan() }, [4, 8, 4, 4, 4, 4, 1]);
+        let commands = command(CommandName::Update, &[Effect::SameDocument]);
+        let together = check(&Plan { commands: commands.clone(), ..plan() }, [4, 8, 4, 4, 4, 4, 1]);
         assert_eq!(together.extras.late_copies, None);
         let stall = Stall::FailCommand { hold_ms: 90_000, times: 2 };
-        let late = check(&Plan { effect, stall, ..plan() }, [2, 3, 1, 2, 2, 0, 1]);
+        let late = check(&Plan { commands, stall, ..plan() }, [2, 3, 1, 2, 2, 0, 1]);
         assert_eq!(late.extras.late_copies, Some(1));
     }
 
@@ -319,7 +479,7 @@ mod tests {
         let plan = Plan { stall: Stall::LostReply { times: 1 }, ..plan() };
         assert_eq!(check(&plan, [1, 2, 1, 1, 1, 0, 1]).extras.answered_from_history, Some(1));
         // The fail point is about numbered writes only.
-        check(&Plan { resends: false, ..plan }, [1, 1, 0, 1, 1, 0, 1]);
+        check(&not_resent(plan), [1, 1, 0, 1, 1, 0, 1]);
     }
 
     #[test]
@@ -369,6 +529,100 @@ mod tests {
         let apart =
             Plan { socket_timeout_ms: Some(5_000), stall: Stall::FailCommand { hold_ms: 20_000, times: 8 }, ..plan() };
         check(apart, None);
+    }
+
+    #[test]
+    fn a_bulk_sends_each_command_twice_and_stops_at_the_one_that_fails() {
+        use CommandName::{Delete, Insert, Update};
+        let (insert, update) = (insert(2), command(Update, &[Effect::SameDocument, Effect::NoDocument]));
+        let commands = bulk(&[insert.clone(), update.clone(), insert]);
+        // Stalled for good at the first command: as a single write (F7, k = 1).
+        let all = Plan { commands: commands.clone(), seeded: 1, seeded_documents: vec![2], ..plan() };
+        check(&all, [4, 8, 4, 4, 4, 4, 1 + 4 * 2]);
+        // At the second: each execution sends the first again (F7: (k-1) + 2).
+        let held = Stall::FailCommand { hold_ms: 1_000_000, times: 1000 };
+        let second = Plan { stall: held, stall_command: Some(Update), ..all.clone() };
+        check(&second, [4, 12, 4, 8, 4, 0, 1 + 4 * 2 + 1]);
+        // Every command stalls once and recovers: two sends each (F7: 2B).
+        let lost = Plan { stall: Stall::LostReply { times: 4 }, ..all };
+        check(&lost, [1, 6, 3, 3, 1, 0, 1 + 2 + 1 + 2]);
+        // The original of a command that was resent is let go when its session has a newer number: 225.
+        let late = Stall::FailCommand { hold_ms: 31_000, times: 1 };
+        let too_old = check(&Plan { stall: late, ..second.clone() }, [1, 4, 1, 3, 2, 0, 1 + 2 + 1 + 2]);
+        assert_eq!(too_old.extras.answered_from_history, Some(0));
+        // One multi write, and nothing is resent (F8).
+        check(&not_resent(second), [4, 8, 0, 8, 4, 0, 1 + 4 * 2 + 1]);
+        // What the first copy has deleted is not there for the others.
+        let remove = bulk(&[command(Delete, &[Effect::Removal]), command(Insert, &[Effect::NewDocuments(1)])]);
+        let removes = Plan { commands: remove, seeded: 1, seeded_documents: vec![0], ..plan() };
+        check(&removes, [4, 8, 4, 4, 4, 4, 0]);
+    }
+
+    #[test]
+    fn retries_within_a_call_multiply_the_executions() {
+        let twice = Plan { waits_ms: vec![0], inner_waits_ms: vec![vec![1_000; 2], vec![500]], ..plan() };
+        assert_eq!((twice.runs_per_call(), twice.waits_per_call_ms()), (6, 4_500));
+        let prediction = check(&twice, [12, 24, 12, 12, 12, 12, 12]);
+        assert_eq!(prediction.application_ends_ms, 12 * 60_000 + 2 * 4_500);
+    }
+
+    #[test]
+    fn a_budget_ends_retries_of_all_layers() {
+        let budget = |percent, per_second| Some(RetryBudget { percent, per_second });
+        check(&Plan { retry_budget: budget(0, 0), ..plan() }, [1, 1, 0, 1, 1, 0, 1]);
+        check(&Plan { retry_budget: budget(100, 0), ..plan() }, [1, 2, 1, 1, 1, 1, 1]);
+        check(&Plan { retry_budget: budget(200, 0), ..plan() }, [2, 3, 1, 2, 2, 1, 2]);
+        check(&Plan { retry_budget: budget(20, 10), ..plan() }, [4, 8, 4, 4, 4, 4, 4]);
+    }
+
+    #[test]
+    fn what_has_no_bound_is_said() {
+        let unbounded = |plan: &Plan| matches!(predict(plan), Err(Unpredictable::Unbounded(_)));
+        assert!(unbounded(&Plan { starts_over: Some((5_000, "restarts")), ..plan() }));
+        assert!(unbounded(&Plan { resends_without_limit: true, ..plan() }));
+        // With an end of the stall there is one.
+        let ends = Plan { stall_for_ms: Some(299_000), ..plan() };
+        check(
+            &Plan { starts_over: Some((5_000, "restarts")), waits_ms: vec![0], ..ends.clone() },
+            [5, 10, 5, 5, 5, 0, 5],
+        );
+        check(&Plan { resends_without_limit: true, ..ends }, [1, 10, 9, 1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn a_gateway_sends_more_than_the_driver() {
+        let gateway = Gateway {
+            hold_ms: 120_000,
+            first_wait_ms: 50,
+            longest_wait_ms: 5_000,
+            retries: None,
+            numbered_only: false,
+        };
+        let breaks = Plan { gateway: Some(gateway), stall: Stall::Reset { times: 4 }, ..plan() };
+        let prediction = check(&breaks, [1, 5, 4, 1, 1, 0, 1]);
+        assert_eq!(prediction.extras.sends_by_driver, Some(1));
+        // Without a number each is a copy of its own.
+        check(&not_resent(breaks), [1, 5, 0, 1, 1, 0, 1]);
+        let mongos = Gateway { retries: Some(3), first_wait_ms: 0, longest_wait_ms: 0, numbered_only: true, ..gateway };
+        let fails = Plan { gateway: Some(mongos), stall: Stall::Reset { times: 1000 }, ..plan() };
+        // 2 x 4 sends for each of four executions (facts/server.md 10).
+        let prediction = check(&fails, [4, 32, 28, 0, 0, 0, 0]);
+        assert_eq!(prediction.extras.sends_by_driver, Some(8));
+        check(&not_resent(fails), [4, 4, 0, 0, 0, 0, 0]);
+    }
+
+    #[test]
+    fn an_overloaded_server_is_asked_three_times_and_runs_nothing() {
+        let overload = Plan { stall: Stall::Overload { times: 1000 }, overload_retries: 2, ..plan() };
+        check(&overload, [4, 12, 8, 0, 0, 0, 0]);
+        check(&Plan { overload_retries: 0, ..overload.clone() }, [4, 4, 0, 0, 0, 0, 0]);
+        check(&Plan { stall: Stall::Overload { times: 4 }, ..overload }, [2, 5, 3, 1, 1, 0, 1]);
+    }
+
+    #[test]
+    fn an_execution_that_is_cancelled_is_not_resent() {
+        check(&Plan { cancel_after_ms: Some(10_000), ..plan() }, [4, 4, 0, 4, 4, 0, 4]);
+        check(&Plan { cancel_after_ms: Some(45_000), ..plan() }, [4, 8, 4, 4, 4, 4, 4]);
     }
 
     #[test]

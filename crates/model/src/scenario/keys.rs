@@ -8,7 +8,7 @@ use super::{ScenarioError, nearest};
 /// Keys of `[stall]` beside `kind`, and the kinds that have them.
 const STALL_KEYS: &[(&str, &[&str])] = &[
     ("hold_ms", &["fail-command"]),
-    ("times", &["fail-command", "lost-reply", "reset"]),
+    ("times", &["fail-command", "lost-reply", "reset", "overload"]),
     ("takes_ms", &["slow"]),
     ("distribution", &["slow"]),
 ];
@@ -26,12 +26,16 @@ const STALL_KINDS: &[&str] = &[
     "slow",
     "reset",
     "step-down",
+    "overload",
+    "freeze",
 ];
 
 /// Keys of `[workload]` that belong to some operations only.
 const WORKLOAD_KEYS: &[(&str, &[&str])] = &[
     ("document", &["insert-one"]),
     ("documents", &["insert-many", "bulk-insert"]),
+    ("models", &["bulk-write"]),
+    ("ordered", &["bulk-write"]),
     ("filter", &["update-one", "update-many", "find-one-and-update"]),
     ("update", &["update-one", "update-many", "find-one-and-update"]),
     ("upsert", &["update-one", "find-one-and-update"]),
@@ -145,7 +149,7 @@ mod tests {
         for (text, expected) in [
             (
                 "[stall]\nkind = \"engine\"\ntimes = 3",
-                "line 3, column 1: stall.times does nothing with kind = \"engine\"; it goes with \"fail-command\", \"lost-reply\" or \"reset\"",
+                "line 3, column 1: stall.times does nothing with kind = \"engine\"; it goes with \"fail-command\", \"lost-reply\", \"reset\" or \"overload\"",
             ),
             (
                 "stall = { kind = \"lock\", hold_ms = 3 }",

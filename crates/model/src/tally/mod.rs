@@ -41,6 +41,13 @@ struct Open {
     before: Gauges,
 }
 
+impl Open {
+    /// Whether nothing of it is under way.
+    fn is_idle(&self) -> bool {
+        self.executing.is_empty() && self.before.live == 0
+    }
+}
+
 /// Numbers of one record that go up and down.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Gauges {
@@ -72,6 +79,8 @@ struct Op {
 pub struct Tally {
     /// The collection whose writes count.
     namespace: String,
+    /// A gateway may send anything again at any time: nothing that was sent is forgotten.
+    remembers: bool,
     open: HashMap<RecordId, Open>,
     /// Ledgers of records that are over, to be used again.
     spare: Vec<Open>,
@@ -93,6 +102,7 @@ impl Tally {
     pub fn new(namespace: String) -> Self {
         Self {
             namespace,
+            remembers: false,
             open: HashMap::new(),
             spare: Vec::new(),
             lines: HashMap::new(),
@@ -105,6 +115,12 @@ impl Tally {
             series: Series::default(),
             outcome: Outcome::default(),
         }
+    }
+
+    /// The same where a gateway may send again what a client sent once, at any time: it forgets nothing, and takes memory for
+    /// each record.
+    pub fn behind_gateway(namespace: String) -> Self {
+        Self { remembers: true, ..Self::new(namespace) }
     }
 
     /// An execution of `record` by `consumer` is about to begin: its number, over all consumers.
@@ -134,7 +150,8 @@ impl Tally {
     fn record_of(&mut self, event: &ServerEvent) -> Option<RecordId> {
         let id = event.op();
         if let ServerEvent::Arrived { write: WriteId { lsid, .. }, request_id, namespace, .. } = event {
-            let record = self.sent.remove(&(*lsid, *request_id))?;
+            let sent = (*lsid, *request_id);
+            let record = if self.remembers { self.sent.get(&sent).copied() } else { self.sent.remove(&sent) }?;
             if *namespace == self.namespace {
                 self.ops.insert(id, Op { record, waits_for_ticket: false });
                 return Some(record);
@@ -215,8 +232,7 @@ impl Tally {
         if after.is_multiplied() || before.is_multiplied() {
             self.multiplied_until_ms = event.at_ms;
         }
-        let idle = open.executing.is_empty() && after.live == 0;
-        if idle && line.fate != Fate::Open {
+        if open.is_idle() && line.fate != Fate::Open && !self.remembers {
             let counts = open.ledger.counts(0, 0);
             line.close(&counts, &open.ledger.extras());
             if let Some(mut over) = self.open.remove(&record)
@@ -241,7 +257,8 @@ impl Tally {
 
     /// Whether nothing is under way: every record that was begun has ended, and so have all its operations.
     pub fn is_quiet(&self) -> bool {
-        self.open.is_empty()
+        let has_ended = |record| self.lines.get(record).is_some_and(|line| line.fate != Fate::Open);
+        self.open.iter().all(|(record, open)| open.is_idle() && has_ended(record))
     }
 
     /// Operations at the server that have not ended.

@@ -24,6 +24,7 @@ pub struct RecordLine {
     /// When it first ended.
     pub ended_ms: Option<u64>,
     sends: u32,
+    sends_by_driver: u32,
     resends: u32,
     copies: u32,
     overlapping: u32,
@@ -47,6 +48,8 @@ impl RecordLine {
     /// Takes the numbers of a ledger in. A record that is executed again after it ended has another ledger by then.
     pub(super) fn close(&mut self, counts: &Counts, extras: &Extras) {
         self.sends = self.sends.saturating_add(small(counts.sends));
+        let by_driver = small(extras.sends_by_driver.unwrap_or(counts.sends));
+        self.sends_by_driver = self.sends_by_driver.saturating_add(by_driver);
         self.resends = self.resends.saturating_add(small(counts.resends));
         self.copies = self.copies.saturating_add(small(counts.copies));
         self.overlapping = self.overlapping.max(small(counts.overlapping_copies_max));
@@ -77,6 +80,7 @@ impl RecordLine {
             ended_at_deadline: Some(u64::from(self.ended_at_deadline)),
             reads_ended_with_client: Some(0),
             late_copies: Some(u64::from(self.late)),
+            sends_by_driver: Some(u64::from(self.sends_by_driver)).filter(|_| self.sends_by_driver != self.sends),
         }
     }
 }

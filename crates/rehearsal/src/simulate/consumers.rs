@@ -6,23 +6,26 @@ use std::time::Duration;
 use backfire_consumer::source::memory::{Broker, ConsumerSettings};
 use backfire_consumer::{
     BoundedMode, ConsumerEvent, Container, ContainerSettings, DeadLetterRecoverer, Destination, Failure, Mode,
-    ProducerRecord, PublishError, Publisher, Record, SpringKafkaVersion, SpringWaits, StopHandle, TopicPartition,
-    WaitMode, per_record,
+    ProducerRecord, PublishError, Publisher, Record, RecoverError, Recovered, Recoverer, Spent, SpringKafkaVersion,
+    SpringWaits, StopHandle, TopicPartition, WaitMode, Work, WorkError, per_batch, per_record,
 };
 use backfire_driver::Client;
 use backfire_model::connection_string::ConnectionString;
 use backfire_model::event::ClientEvent;
-use backfire_model::load::{DeadLetterTopic, ErrorHandling};
+use backfire_model::load::{DeadLetterTopic, ErrorHandling, ListenerKind};
 use backfire_model::predict::Plan;
 use backfire_model::scenario::Scenario;
 use backfire_model::{ConsumerId, RecordId};
 use bson::doc;
+use futures_util::future::BoxFuture;
 use tokio::task::JoinSet;
 
 use super::TOPIC;
 use super::recorder::{Clients, RUNNING, Recorder};
-use crate::application::{Write, failure};
+use crate::application::{Write, failure, resets_on_exception_change};
+use crate::budget::{Budget, classifier};
 use crate::client_events::ClientEvents;
+use crate::inner::Layers;
 use crate::lab::Lab;
 use crate::rehearse::RehearsalError;
 
@@ -69,8 +72,9 @@ pub(crate) fn container_settings(scenario: &Scenario) -> ContainerSettings {
     let kafka = &scenario.kafka;
     let mut settings = ContainerSettings::spring(SpringKafkaVersion::default());
     settings.retry.back_off = scenario.retry.back_off.clone();
+    settings.retry.classifier = classifier();
     settings.retry.spring = scenario.retry.spring_framework;
-    settings.retry.reset_on_exception_change = scenario.retry.reset_on_exception_change;
+    settings.retry.reset_on_exception_change = resets_on_exception_change(scenario);
     settings.retry.wait_mode = WaitMode::Exact;
     settings.max_poll_records = usize::try_from(kafka.max_poll_records).unwrap_or(usize::MAX);
     match (kafka.error_handling, &mut settings.mode) {
@@ -103,16 +107,24 @@ impl Consumers {
         stop: &StopHandle,
         seed: u64,
     ) -> Result<Self, RehearsalError> {
-        let application = |error: String| RehearsalError::Application(error);
         let scenario = Arc::new(scenario.clone());
         let (settings, load) = (container_settings(&scenario), &scenario.load);
+        let layers = Arc::new(Layers::of(&scenario, 1.0)?);
         let dead_letters =
             DeadLetterTopics { broker: broker.clone(), fails: scenario.kafka.dead_letters == DeadLetterTopic::Failing };
         let max_time = plan.max_time_ms.map(Duration::from_millis);
         let mut all = Self { clients: Vec::new(), tasks: JoinSet::new() };
+        let mut budget = Budget::default();
         for number in 0..load.consumers {
             if number % load.consumers_per_client == 0 {
-                let client = lab.client(uri, ClientEvents::new(Clients(Arc::clone(recorder))), seed ^ (number << 8))?;
+                budget = Budget::new(plan.retry_budget);
+                let client = lab.client_by(
+                    scenario.client.driver,
+                    plan.gateway,
+                    uri,
+                    ClientEvents::new(Clients { recorder: Arc::clone(recorder), budget: budget.clone() }),
+                    seed ^ (number << 8),
+                )?;
                 client.database("admin").run_command(doc! { "ping": 1 }).await?;
                 all.clients.push(client);
             }
@@ -120,28 +132,40 @@ impl Consumers {
             let consumer = ConsumerId(u32::try_from(number + 1).unwrap_or(u32::MAX));
             let mut joining = ConsumerSettings::new(GROUP, [TOPIC]);
             joining.max_poll_interval = Duration::from_millis(scenario.kafka.max_poll_interval_ms);
-            let source = broker.consumer(joining).map_err(|error| application(error.to_string()))?;
-            let write = Write::new(Arc::clone(&scenario), client, max_time);
-            let work = {
-                let recorder = Arc::clone(recorder);
-                per_record(move |delivery| {
-                    let (write, recorder, record) = (write.clone(), Arc::clone(&recorder), id(delivery.record()));
-                    async move { execute(&write, &recorder, consumer, record).await }
-                })
+            let call = Call {
+                write: Write::new(Arc::clone(&scenario), client, max_time, plan.cancel_after_ms),
+                layers: Arc::clone(&layers),
+                recorder: Arc::clone(recorder),
+                budget: budget.clone(),
+                consumer,
             };
-            let recoverer = DeadLetterRecoverer::new(dead_letters.clone(), Destination::default());
-            let observer = {
-                let recorder = Arc::clone(recorder);
-                move |event: &ConsumerEvent<'_>| observe(&recorder, consumer, event)
+            let member = Member {
+                broker: broker.clone(),
+                joining,
+                settings: settings.clone(),
+                dead_letters: dead_letters.clone(),
+                restart: plan.starts_over.map(|(wait_ms, _)| Duration::from_millis(wait_ms)),
+                seed: seed.wrapping_add(number),
+                stop: stop.clone(),
+                recorder: Arc::clone(recorder),
+                consumer,
             };
-            let container = Container::new(source, work, recoverer, settings.clone(), seed.wrapping_add(number))
-                .observer(observer)
-                .stop_by(stop.clone());
-            all.tasks.spawn(async move {
-                if let Err(error) = container.run().await {
-                    tracing::error!(%consumer, "the consumer stopped: {error}");
+            match scenario.kafka.listener {
+                ListenerKind::Single => {
+                    let work = per_record(move |delivery| {
+                        let (call, record) = (call.clone(), id(delivery.record()));
+                        async move { call.record(record).await }
+                    });
+                    all.tasks.spawn(member.run(work));
                 }
-            });
+                ListenerKind::Batch => {
+                    let work = per_batch(move |delivery| {
+                        let (call, records) = (call.clone(), delivery.records().iter().map(|one| id(one)).collect());
+                        async move { call.batch(records).await }
+                    });
+                    all.tasks.spawn(member.run(work));
+                }
+            }
         }
         Ok(all)
     }
@@ -152,19 +176,121 @@ impl Consumers {
     }
 }
 
-async fn execute(write: &Write, recorder: &Recorder, consumer: ConsumerId, record: RecordId) -> Result<(), Failure> {
-    let running = recorder.execution(consumer, record);
-    let execution = running.execution;
-    match RUNNING.scope(running, write.execute(record, execution)).await {
-        Ok(()) => {
-            recorder.of_record(consumer, record, ClientEvent::ExecutionSucceeded { execution });
-            Ok(())
+/// A member of the group, before it runs.
+struct Member {
+    broker: Broker,
+    joining: ConsumerSettings,
+    settings: ContainerSettings,
+    dead_letters: DeadLetterTopics,
+    /// It crashes when a record's retries are used up, and is started again after this long.
+    restart: Option<Duration>,
+    seed: u64,
+    stop: StopHandle,
+    recorder: Arc<Recorder>,
+    consumer: ConsumerId,
+}
+
+impl Member {
+    /// Runs until it is told to stop, again and again where it is one that restarts.
+    async fn run(self, work: impl Work + Clone) {
+        let consumer = self.consumer;
+        loop {
+            // One that crashes stops itself.
+            let stop = if self.restart.is_some() { StopHandle::new() } else { self.stop.clone() };
+            let crash = self.restart.map(|_| stop.clone());
+            let source = match self.broker.consumer(self.joining.clone()) {
+                Ok(source) => source,
+                Err(error) => return tracing::error!(%consumer, "the consumer cannot join: {error}"),
+            };
+            let observer = {
+                let (recorder, crashes) = (Arc::clone(&self.recorder), self.restart.is_some());
+                move |event: &ConsumerEvent<'_>| {
+                    // Who crashes publishes nothing.
+                    if !(crashes && matches!(event, ConsumerEvent::RecoveryFailed { .. })) {
+                        observe(&recorder, consumer, event);
+                    }
+                }
+            };
+            let recoverer = LettersOrCrash {
+                letters: DeadLetterRecoverer::new(self.dead_letters.clone(), Destination::default()),
+                crash,
+            };
+            let container = Container::new(source, work.clone(), recoverer, self.settings.clone(), self.seed);
+            if let Err(error) = container.observer(observer).stop_by(stop).run().await {
+                tracing::error!(%consumer, "the consumer stopped: {error}");
+            }
+            let Some(restart) = self.restart else { return };
+            tokio::time::sleep(restart).await;
         }
-        Err(error) => {
-            let failure = failure(&error);
-            let error = failure.to_string();
-            recorder.of_record(consumer, record, ClientEvent::ExecutionFailed { execution, error });
-            Err(failure)
+    }
+}
+
+/// What becomes of a record whose retries are used up: a dead letter, or the consumer's crash.
+struct LettersOrCrash {
+    letters: DeadLetterRecoverer<DeadLetterTopics>,
+    crash: Option<StopHandle>,
+}
+
+impl Recoverer for LettersOrCrash {
+    async fn recover(&self, record: &Record, failure: &Failure, spent: Spent) -> Result<Recovered, RecoverError> {
+        match &self.crash {
+            None => self.letters.recover(record, failure, spent).await,
+            Some(crash) => {
+                crash.stop();
+                Err(RecoverError::Publish(PublishError { message: "the consumer crashes".to_owned() }))
+            }
+        }
+    }
+}
+
+/// What a listener does when it is called.
+#[derive(Clone)]
+struct Call {
+    write: Write,
+    layers: Arc<Layers>,
+    recorder: Arc<Recorder>,
+    budget: Budget,
+    consumer: ConsumerId,
+}
+
+impl Call {
+    /// With one record: its write, as often as the layers say.
+    async fn record(&self, record: RecordId) -> Result<(), Failure> {
+        let once = || -> BoxFuture<'static, Result<(), Failure>> {
+            let call = self.clone();
+            Box::pin(async move { call.execute(record).await })
+        };
+        let waited = |wait: Duration| {
+            let execution = self.recorder.executions_of(record);
+            let wait_ms = wait.as_millis() as u64;
+            self.recorder.of_record(self.consumer, record, ClientEvent::BackOff { execution, wait_ms });
+        };
+        self.layers.call(&once, &waited).await
+    }
+
+    /// With a batch: the write of each record, up to the first that fails.
+    async fn batch(&self, records: Vec<RecordId>) -> Result<(), WorkError> {
+        for record in records {
+            self.record(record).await?;
+        }
+        Ok(())
+    }
+
+    async fn execute(&self, record: RecordId) -> Result<(), Failure> {
+        self.budget.run(self.recorder.executions_of(record).0 == 0)?;
+        let running = self.recorder.execution(self.consumer, record);
+        let execution = running.execution;
+        match RUNNING.scope(running, self.write.execute(record, execution)).await {
+            Ok(()) => {
+                self.recorder.of_record(self.consumer, record, ClientEvent::ExecutionSucceeded { execution });
+                Ok(())
+            }
+            Err(error) => {
+                let failure = failure(&error);
+                let error = failure.to_string();
+                self.recorder.of_record(self.consumer, record, ClientEvent::ExecutionFailed { execution, error });
+                Err(failure)
+            }
         }
     }
 }

@@ -13,10 +13,11 @@ use backfire_consumer::source::memory::{Broker, BrokerSettings};
 use backfire_consumer::{ProducerRecord, SplitMix64, StopHandle};
 use backfire_driver::Client;
 use backfire_model::event::Observer;
-use backfire_model::load::ErrorHandling;
+use backfire_model::load::{ErrorHandling, ListenerKind};
 use backfire_model::predict::{Plan, Stall, Unpredictable, predict};
 use backfire_model::scenario::Scenario;
 use backfire_model::simulated::Simulated;
+use backfire_model::tally::Tally;
 use backfire_server::ServerConfig;
 use backfire_server::profile::{DeadlineOrigin, PROFILES, Profile};
 use bson::doc;
@@ -36,6 +37,8 @@ pub use recorder::{EventWatcher, ProgressWatcher};
 const TOPIC: &str = "records";
 /// Where dead letters go.
 const DEAD_LETTER_TOPIC: &str = "records-dlt";
+/// When everything has been read that was sent to a server that stood still.
+const AFTER_FREEZE: Duration = Duration::from_secs(1);
 /// How long operations may take to end after everything that held them is gone.
 const END_PATIENCE: Duration = Duration::from_secs(3600);
 
@@ -84,18 +87,31 @@ pub async fn simulate_on_paused_clock(
         true => Err(Unpredictable::Chance("an execution and its wait may take longer than max.poll.interval.ms")),
         false => predict(&plan),
     };
+    let predicted = match predicted {
+        Ok(_) if plan.starts_over.is_some() => {
+            Err(Unpredictable::Chance("a consumer that is started again joins its group in its own time"))
+        }
+        predicted => predicted,
+    };
     let (load, namespace) = (&scenario.load, scenario.namespace());
-    let recorder = Recorder::new(namespace.to_string(), options.events_max, options.watcher, options.progress);
+    let tally = match plan.gateway {
+        None => Tally::new(namespace.to_string()),
+        Some(_) => Tally::behind_gateway(namespace.to_string()),
+    };
+    let recorder = Recorder::new(tally, options.events_max, options.watcher, options.progress);
     let mut config = ServerConfig::new("", 0);
     config.profile = profile;
     config.seed = options.seed;
     config.observer = Some(Arc::clone(&recorder) as Arc<dyn Observer>);
     config.argv = vec!["backfire".to_owned(), "simulate".to_owned(), scenario.name.clone()];
-    let lab = Lab::start(config, Transport::Memory).await?;
+    let lab = match plan.stall {
+        Stall::Freeze => Lab::start_freezable(config).await?,
+        _ => Lab::start(config, Transport::Memory).await?,
+    };
     let uri = lab.uri(&scaled_uri(scenario, &plan)?)?;
     let control = lab.client(&lab.uri(&CONTROL_URI.parse()?)?, (), options.seed ^ 1)?;
     let service = (load.service_ms > 0).then_some((load.service_ms, load.service));
-    let stalling = Stalling::new(&plan, &namespace, uri.app_name(), true, service, &control, lab.server());
+    let stalling = Stalling::new(&plan, &namespace, uri.app_name(), true, service, &control, &lab);
     set_up(scenario, &control, &plan).await?;
 
     // Kafka's default for the delay.
@@ -126,7 +142,20 @@ pub async fn simulate_on_paused_clock(
         .map(|ended_ms| ended_ms.min(application_ended_ms));
     if is_complete {
         stalling.lift().await?;
-        if tokio::time::timeout(END_PATIENCE, recorder.until_quiet()).await.is_err() {
+        let ended = async {
+            if plan.stall == Stall::Freeze {
+                // What lay unread is read now.
+                tokio::time::sleep(AFTER_FREEZE).await;
+            }
+            loop {
+                lab.held().until_none().await;
+                recorder.until_quiet().await;
+                if lab.held().is_none() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(END_PATIENCE, ended).await.is_err() {
             return Err(RehearsalError::Stuck(0, END_PATIENCE.as_secs()));
         }
     }
@@ -155,15 +184,25 @@ pub async fn simulate_on_paused_clock(
 
 /// Whether a consumer that meets the stall does not poll for so long that it is out of its group (facts/client.md D6, Y2).
 pub(crate) fn outlives_poll_interval(scenario: &Scenario, plan: &Plan) -> bool {
-    let sends = if plan.resends && plan.timeout_ms.is_none() { 2 } else { 1 };
+    // `timeoutMS` is for a bulk as a whole, and there is no resend after it.
+    let sends = match plan.timeout_ms {
+        Some(_) => 1,
+        None => plan.commands.iter().map(|command| if command.resends { 2 } else { 1 }).sum(),
+    };
     let patience_ms = plan.timeout_ms.or(plan.socket_timeout_ms).unwrap_or(u64::MAX);
+    let records = match scenario.kafka.listener {
+        ListenerKind::Single => 1,
+        ListenerKind::Batch => scenario.load.records_all().min(scenario.kafka.max_poll_records),
+    };
     let wait_ms = match scenario.kafka.error_handling {
         ErrorHandling::Spring => plan.waits_ms.iter().copied().max().unwrap_or(0),
         ErrorHandling::SpringPausing => 0,
         // It polls while it executes.
         ErrorHandling::Bounded => return false,
     };
-    let longest_ms = patience_ms.saturating_mul(sends).saturating_add(wait_ms);
+    let run_ms = patience_ms.saturating_mul(sends);
+    let call_ms = run_ms.saturating_mul(plan.runs_per_call()).saturating_add(plan.waits_per_call_ms());
+    let longest_ms = call_ms.saturating_mul(records).saturating_add(wait_ms);
     plan.stall != Stall::None && longest_ms >= scenario.kafka.max_poll_interval_ms
 }
 
@@ -173,8 +212,13 @@ async fn set_up(scenario: &Scenario, control: &Client, plan: &Plan) -> Result<()
     let tickets = plan.write_tickets as i64;
     let tickets = doc! { "setParameter": 1, "wiredTigerConcurrentWriteTransactions": tickets };
     control.database("admin").run_command(tickets).await?;
+    let batch = scenario.server.max_write_batch_size as i64;
+    control.database("admin").run_command(doc! { "setParameter": 1, "labMaxWriteBatchSize": batch }).await?;
     Ok(())
 }
+
+/// Kafka's default for `max.poll.records`.
+const POLL_RECORDS: u64 = 500;
 
 /// Puts the records into the topic: all at once, or one per partition at every interval.
 async fn produce(broker: Broker, partitions: i32, records: u64, interval_ms: u64) {
@@ -190,7 +234,9 @@ async fn produce(broker: Broker, partitions: i32, records: u64, interval_ms: u64
                 return;
             }
         }
-        // A million records are not stored before the first is read.
-        tokio::task::yield_now().await;
+        // A million records are not stored before the first is read; those of a poll are.
+        if number % POLL_RECORDS == POLL_RECORDS - 1 {
+            tokio::task::yield_now().await;
+        }
     }
 }

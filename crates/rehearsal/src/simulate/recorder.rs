@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::budget::Budget;
 use crate::client_events::Sink;
 
 /// Is told of every event as it happens.
@@ -60,16 +61,16 @@ struct State {
 }
 
 impl Recorder {
-    /// Keeps `events_max` events, and counts the writes to `namespace`.
+    /// Keeps `events_max` events, and counts by this tally.
     pub(super) fn new(
-        namespace: String,
+        tally: Tally,
         events_max: usize,
         watcher: Option<EventWatcher>,
         progress: Option<ProgressWatcher>,
     ) -> Arc<Self> {
         let state = State {
             began: None,
-            tally: Tally::new(namespace),
+            tally,
             events: Vec::new(),
             events_max,
             dropped: 0,
@@ -223,7 +224,10 @@ impl Observer for Recorder {
 }
 
 /// The driver's events of the executions that run in the tasks that call it.
-pub(super) struct Clients(pub(super) Arc<Recorder>);
+pub(super) struct Clients {
+    pub(super) recorder: Arc<Recorder>,
+    pub(super) budget: Budget,
+}
 
 impl Sink for Clients {
     fn execution(&self) -> Option<Execution> {
@@ -232,8 +236,12 @@ impl Sink for Clients {
 
     fn client(&self, event: ClientEvent) {
         match RUNNING.try_with(|running| *running) {
-            Ok(running) => self.0.of_record(running.consumer, running.record, event),
-            Err(_) => self.0.take(None, None, What::Client(event)),
+            Ok(running) => self.recorder.of_record(running.consumer, running.record, event),
+            Err(_) => self.recorder.take(None, None, What::Client(event)),
         }
+    }
+
+    fn allows_retry(&self) -> bool {
+        self.budget.may_retry()
     }
 }

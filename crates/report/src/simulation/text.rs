@@ -51,6 +51,7 @@ fn stall(simulated: &Simulated) -> String {
             return format!("stall: the first {times} sends are held for {} each", seconds(hold_ms));
         }
         Stall::LostReply { times } => return format!("stall: the first {times} replies are lost"),
+        Stall::Overload { times } => return format!("stall: the first {times} sends are refused as overloaded"),
         Stall::Reset { times } => return format!("stall: the first {times} sends find their connection closed"),
         Stall::Engine => "the engine stands still, deaf to interrupts".to_owned(),
         Stall::Interruptible => "writes stand still where maxTimeMS ends them".to_owned(),
@@ -59,6 +60,7 @@ fn stall(simulated: &Simulated) -> String {
         Stall::Sessions => "no session is given out".to_owned(),
         Stall::Slow { takes_ms, distribution: Distribution::Fixed } => format!("a write takes {}", seconds(takes_ms)),
         Stall::Slow { takes_ms, .. } => format!("a write takes {} on average", seconds(takes_ms)),
+        Stall::Freeze => "the whole server stands still".to_owned(),
         Stall::StepDown => "nobody is primary".to_owned(),
     };
     match simulated.stall_ms {

@@ -12,6 +12,7 @@ use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::counters::Gauge;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
+use crate::params::Param;
 use crate::server::Shared;
 use crate::stages::reply::append_document;
 use crate::value::View;
@@ -253,7 +254,7 @@ impl Hello {
         }
         reply.append(cstr!("maxBsonObjectSize"), 16 * 1024 * 1024);
         reply.append(cstr!("maxMessageSizeBytes"), backfire_wire::MAX_MESSAGE_SIZE_BYTES as i32);
-        reply.append(cstr!("maxWriteBatchSize"), 100_000);
+        reply.append(cstr!("maxWriteBatchSize"), shared.params.get(Param::LabMaxWriteBatchSize) as i32);
         reply.append(cstr!("localTime"), shared.clock.now());
         let minutes = crate::sessions::catalog::timeout(&shared.params).as_secs().div_ceil(60).max(1);
         reply.append(cstr!("logicalSessionTimeoutMinutes"), minutes as i32);
