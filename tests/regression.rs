@@ -230,7 +230,7 @@ async fn r5_a_commit_whose_answer_is_lost() {
                 _ => None,
             })
             .collect();
-        let sent = sent.lock();
+        let sent = std::mem::take(&mut *sent.lock());
         let times = |name: &str| committed.iter().filter(|write| sent.tried[name].contains(write)).count() as i32;
         let added_twice: Vec<&String> = sent.tried.keys().filter(|name| times(name) > 1).collect();
         let total: i32 = sent.tried.keys().map(|name| times(name)).sum();

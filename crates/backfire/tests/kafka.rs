@@ -4,6 +4,7 @@
 
 use std::process::Command;
 
+#[cfg(feature = "kafka")]
 use serde_json::Value;
 
 /// Runs to the end: exit code, stdout, stderr.

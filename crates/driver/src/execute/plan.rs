@@ -59,7 +59,7 @@ impl Plan {
     }
 
     /// The command is a commit; `before`: it was sent before.
-    pub(crate) fn as_commit(mut self, before: bool) -> Self {
+    pub(crate) fn for_commit(mut self, before: bool) -> Self {
         self.commit_was_sent = Some(before);
         self
     }

@@ -227,7 +227,7 @@ impl ClientSession {
         let build = move |_| Ok(doc! {name: 1});
         let command = Plan::new(Operation::EndTransaction, "admin", Criteria::Writable, build);
         let command = command.with_write_concern(scope.effective_write_concern());
-        let command = if end == End::Commit { command.as_commit(plan.again) } else { command };
+        let command = if end == End::Commit { command.for_commit(plan.again) } else { command };
         command.run(&mut call).await.map(drop)
     }
 

@@ -276,7 +276,10 @@ mod tests {
                     's' => {
                         transaction.start(TransactionOptions::default(), &TransactionOptions::default(), &settings())
                     }
-                    'x' => Ok(transaction.sent()),
+                    'x' => {
+                        transaction.sent();
+                        Ok(())
+                    }
                     'c' => transaction.end(End::Commit).map(drop),
                     _ => transaction.end(End::Abort).map(drop),
                 }

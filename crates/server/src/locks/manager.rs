@@ -231,6 +231,11 @@ impl Drop for Held {
 }
 
 impl Pending {
+    /// The name of what is waited for; empty where there is only one.
+    pub fn name(&self) -> &str {
+        self.resource.as_ref().map_or("", Resource::name)
+    }
+
     /// Waits for the lock.
     pub async fn granted(mut self) -> Held {
         // The sender lives in the queue until it is used, so this cannot fail while `self` is queued.

@@ -83,7 +83,7 @@ fn idle_session(shared: &Shared, host: &str, session: &SessionId, open: &OpenTra
     let mut document = head("idleSession", host);
     document.append(cstr!("desc"), "inactive transaction");
     document.append(cstr!("client"), open.client.peer.as_str());
-    document.append(cstr!("connectionId"), i64::from(open.client.id.0));
+    document.append(cstr!("connectionId"), open.client.id.0);
     let client = open.client.client();
     document.append(cstr!("appName"), client.app_name.as_deref().unwrap_or_default());
     append_document(&mut document, cstr!("clientMetadata"), client.metadata.as_ref());

@@ -161,7 +161,6 @@ async fn lock_one(op: &Arc<Op>, resource: Resource, mode: Mode) -> Result<Option
 }
 
 async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode: Mode) -> Result<Held> {
-    let name = resource.name().to_owned();
     match op.shared.locks.acquire(resource, mode) {
         Acquire::Held(held) => {
             op.check_interrupt()?;
@@ -169,6 +168,7 @@ async fn lock_interruptibly(op: &Arc<Op>, level: Level, resource: Resource, mode
         }
         Acquire::Pending(pending) => {
             let note = op.note_wait(Wait::Lock);
+            let name = pending.name().to_owned();
             op.view().locks.begin_wait(level, mode);
             let granted = op.wait(within(patience(op), pending.granted())).await;
             op.view().locks.waiting = false;

@@ -130,6 +130,19 @@ impl Context {
         run_command(&self.lab, database, command).await
     }
 
+    /// The server's indexes of a collection; none when there is no such collection.
+    ///
+    /// # Errors
+    /// When it cannot list them.
+    pub async fn indexes(&self, database: &str, collection: &str) -> Checked<Option<Document>> {
+        let reply = self.lab.run(database, doc! {"listIndexes": collection}).await;
+        match (reply.get_f64("ok"), reply.get_i32("code")) {
+            (Ok(1.0), _) => Ok(Some(reply)),
+            (_, Ok(26)) => Ok(None),
+            _ => fail!("listIndexes: {reply}"),
+        }
+    }
+
     async fn operate(self: &Arc<Self>, file: &TestFile, test: &Test) -> Checked {
         self.create_entities(&file.entities).await?;
         for (index, operation) in test.operations.iter().enumerate() {

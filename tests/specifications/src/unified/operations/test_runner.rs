@@ -144,8 +144,11 @@ async fn index_exists(context: &Context, mut fields: Fields, expected: bool) -> 
     let collection: String = fields.required("collectionName")?;
     let index: String = fields.required("indexName")?;
     fields.done()?;
-    let reply = context.run(&database, doc! {"listIndexes": collection}).await?;
-    is_there(&first_batch(&reply)?, &index, expected)
+    let indexes = match context.indexes(&database, &collection).await? {
+        Some(reply) => first_batch(&reply)?,
+        None => Vec::new(),
+    };
+    is_there(&indexes, &index, expected)
 }
 
 fn first_batch(reply: &Document) -> Checked<Vec<Document>> {
