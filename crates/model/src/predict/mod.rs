@@ -331,6 +331,14 @@ pub fn predict(plan: &Plan) -> Result<Prediction, Unpredictable> {
                  operation may run out meanwhile",
             ));
         }
+        Stall::Overload { .. }
+            if plan.overload_retries > 0 && plan.retry_budget.is_some_and(|budget| budget.per_second > 0) =>
+        {
+            return Err(Unpredictable::Chance(
+                "the driver waits a random time before it sends again to an overloaded server, and the retry budget \
+                 grows meanwhile",
+            ));
+        }
         _ => {}
     }
     if plan.stall.is_lifted() && plan.stall_for_ms.is_none() {

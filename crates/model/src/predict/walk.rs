@@ -63,6 +63,8 @@ pub(super) struct Walk<'p> {
     application_ends_ms: u64,
     /// Copies that were let go together.
     released: u64,
+    /// Runs that the budget had nothing for; a layer that starts over asks again and again.
+    refusals: u64,
     /// Whether a stall that begins later has begun.
     turned: bool,
     first: First,
@@ -100,6 +102,7 @@ impl<'p> Walk<'p> {
             waiting_resends: 0,
             application_ends_ms: 0,
             released: 0,
+            refusals: 0,
             turned: false,
         }
     }
@@ -113,7 +116,7 @@ impl<'p> Walk<'p> {
         self.execute();
         while self.client != Client::Over {
             self.next_moment()?;
-            if self.executions > EXECUTIONS_MAX || self.sends > EXECUTIONS_MAX {
+            if self.executions.max(self.sends).max(self.refusals) > EXECUTIONS_MAX {
                 return Err(Unpredictable::NeverGivesUp(EXECUTIONS_MAX));
             }
         }
@@ -265,7 +268,8 @@ impl<'p> Walk<'p> {
             self.client = Client::Selects { attempt, at_ms: self.server_known_ms, until_ms };
             return;
         }
-        if attempt == 1 {
+        // Without a number the server takes what is sent again for another write.
+        if attempt == 1 || !self.plan.commands[self.command].resends {
             self.copy = self.server.begin_copy(self.command, self.executions);
         }
         // `timeoutMS` replaces the user's own, and is for the whole bulk: the server is told what is left of it (A5, A7).
@@ -370,6 +374,7 @@ impl<'p> Walk<'p> {
 
     /// The budget has nothing for another run: the layers within the call try in vain, and then it is a dead letter at once.
     fn refused(&mut self) {
+        self.refusals += 1;
         self.client = match self.inner_wait_ms() {
             Some(wait_ms) => Client::BacksOff { until_ms: self.server.now_ms + wait_ms },
             None => self.exhausted(),
@@ -437,6 +442,16 @@ impl<'p> Walk<'p> {
         Some(late.len() as u64)
     }
 
+    /// Sends that the history answers; `None` when nobody can say: copies that are let go together take turns at the
+    /// statements of a command, and one that finds nothing left to delete is not in the history.
+    fn answered_from_history(&self) -> Option<u64> {
+        let takes_turns = self.plan.commands.iter().any(|command| {
+            command.statements.len() > 1
+                && command.statements.iter().any(|statement| matches!(statement.effect, Effect::Removal))
+        });
+        (self.released <= 1 || !takes_turns).then_some(self.server.answered_from_history)
+    }
+
     /// The documents that are there in the end.
     fn documents(&self) -> u64 {
         let (mut added, mut removed, mut touched) = (0, 0, BTreeSet::new());
@@ -466,7 +481,7 @@ impl<'p> Walk<'p> {
                 documents: self.documents(),
             },
             extras: Extras {
-                answered_from_history: Some(self.server.answered_from_history),
+                answered_from_history: self.answered_from_history(),
                 ended_at_deadline: Some(self.server.ended_at_deadline),
                 reads_ended_with_client: Some(plan.held_reads),
                 late_copies: self.late_copies(),
