@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bson::raw::{RawDocumentBuf, cstr};
 use bson::{DateTime, Timestamp, rawdoc};
 
 use super::catalog::{Session, State};
@@ -208,6 +209,16 @@ impl CheckedOut {
         Ok(())
     }
 
+    /// The session's document in `config.transactions`, as far as a retryable write has one.
+    fn document(&self, op_time: Timestamp, now: DateTime) -> RawDocumentBuf {
+        rawdoc! {
+            "_id": self.session.id.raw_document(),
+            "txnNum": self.number,
+            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
+            "lastWriteDate": now,
+        }
+    }
+
     /// Writes the session's document into a transaction that is about to be committed.
     ///
     /// # Errors
@@ -220,13 +231,8 @@ impl CheckedOut {
     ) -> Result<RecordId, WriteConflict> {
         let state = self.session.state.lock();
         let store = &self.op.shared.sessions.store;
-        let document = rawdoc! {
-            "_id": self.session.id.raw_document(),
-            "txnNum": self.number,
-            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
-            "lastWriteDate": now,
-            "state": COMMITTED,
-        };
+        let mut document = self.document(op_time, now);
+        document.append(cstr!("state"), COMMITTED);
         let record = store.put(writer, state.record, &document)?;
         store.forget(writer, record, state.statements.keys().copied())?;
         Ok(record)
@@ -314,12 +320,7 @@ impl CheckedOut {
     ) -> Result<Staged, WriteConflict> {
         let state = self.session.state.lock();
         let store = &self.op.shared.sessions.store;
-        let document = rawdoc! {
-            "_id": self.session.id.raw_document(),
-            "txnNum": self.number,
-            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
-            "lastWriteDate": now,
-        };
+        let document = self.document(op_time, now);
         let record = store.put(transaction, state.record, &document)?;
         if state.statements_number != Some(self.number) {
             // Those whose place is taken now need not be removed.

@@ -217,19 +217,33 @@ impl Entities {
 /// # Errors
 /// When the driver does not take one of them.
 pub fn transaction_options(fields: &mut Fields) -> Checked<TransactionOptions> {
-    let read_concern: Option<Document> = fields.optional("readConcern")?;
-    let write_concern: Option<Document> = fields.optional("writeConcern")?;
-    let read_preference: Option<Document> = fields.optional("readPreference")?;
-    Ok(TransactionOptions {
-        read_concern: read_concern.as_ref().map(ReadConcern::from_document).transpose().map_err(Failure::new)?,
-        write_concern: write_concern.as_ref().map(WriteConcern::from_document).transpose().map_err(Failure::new)?,
-        read_preference: read_preference
-            .as_ref()
-            .map(ReadPreference::from_document)
-            .transpose()
-            .map_err(Failure::new)?,
-        max_commit_time: fields.optional("maxCommitTimeMS")?.map(Duration::from_millis),
-    })
+    let Concerns { read_concern, write_concern, read_preference } = Concerns::read(fields)?;
+    let max_commit_time = fields.optional("maxCommitTimeMS")?.map(Duration::from_millis);
+    Ok(TransactionOptions { read_concern, write_concern, read_preference, max_commit_time })
+}
+
+/// What databases, collections and transactions all take.
+struct Concerns {
+    read_concern: Option<ReadConcern>,
+    write_concern: Option<WriteConcern>,
+    read_preference: Option<ReadPreference>,
+}
+
+impl Concerns {
+    fn read(fields: &mut Fields) -> Checked<Self> {
+        let read_concern: Option<Document> = fields.optional("readConcern")?;
+        let write_concern: Option<Document> = fields.optional("writeConcern")?;
+        let read_preference: Option<Document> = fields.optional("readPreference")?;
+        Ok(Self {
+            read_concern: read_concern.as_ref().map(ReadConcern::from_document).transpose().map_err(Failure::new)?,
+            write_concern: write_concern.as_ref().map(WriteConcern::from_document).transpose().map_err(Failure::new)?,
+            read_preference: read_preference
+                .as_ref()
+                .map(ReadPreference::from_document)
+                .transpose()
+                .map_err(Failure::new)?,
+        })
+    }
 }
 
 /// The options of databases and collections.
@@ -243,19 +257,9 @@ struct Options {
 impl Options {
     fn read(fields: &mut Fields, name: &str) -> Checked<Self> {
         let mut fields = Fields::new(name, fields.optional(name)?.unwrap_or_default());
-        let read_concern: Option<Document> = fields.optional("readConcern")?;
-        let write_concern: Option<Document> = fields.optional("writeConcern")?;
-        let read_preference: Option<Document> = fields.optional("readPreference")?;
-        let options = Self {
-            read_concern: read_concern.as_ref().map(ReadConcern::from_document).transpose().map_err(Failure::new)?,
-            write_concern: write_concern.as_ref().map(WriteConcern::from_document).transpose().map_err(Failure::new)?,
-            read_preference: read_preference
-                .as_ref()
-                .map(ReadPreference::from_document)
-                .transpose()
-                .map_err(Failure::new)?,
-            timeout: fields.optional("timeoutMS")?.map(Duration::from_millis),
-        };
+        let Concerns { read_concern, write_concern, read_preference } = Concerns::read(&mut fields)?;
+        let timeout = fields.optional("timeoutMS")?.map(Duration::from_millis);
+        let options = Self { read_concern, write_concern, read_preference, timeout };
         fields.done()?;
         Ok(options)
     }
