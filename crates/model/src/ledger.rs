@@ -152,21 +152,14 @@ impl Ledger {
 
     /// As new, for the same collections; the memory that it has is kept.
     pub(crate) fn clear(&mut self) {
-        let Self { ops, copies, executions, writers, late, .. } = self;
+        let Self { namespace, mut ops, mut copies, mut executions, mut writers, mut late, .. } =
+            std::mem::replace(self, Self::new(None));
         ops.clear();
         copies.clear();
         executions.clear();
         writers.clear();
         late.clear();
-        *self = Self {
-            namespace: self.namespace.take(),
-            ops: std::mem::take(ops),
-            copies: std::mem::take(copies),
-            executions: std::mem::take(executions),
-            writers: std::mem::take(writers),
-            late: std::mem::take(late),
-            ..Self::new(None)
-        };
+        *self = Self { namespace, ops, copies, executions, writers, late, ..Self::new(None) };
     }
 
     /// The collection whose writes count; `None`: every collection.

@@ -42,7 +42,7 @@ fn value(field: &Field<'_>, depth: usize) -> Option<Bson> {
     }
     Some(match field.kind {
         kind::DOUBLE => Bson::Double(f64::from_le_bytes(value.try_into().ok()?)),
-        kind::STRING => Bson::String(text(value)?.to_owned()),
+        kind::STRING => Bson::String(scan::text(value)?.to_owned()),
         kind::DOCUMENT => Bson::Document(document(value, depth + 1)?),
         kind::ARRAY => Bson::Array(array(value, depth + 1)?),
         kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(value.try_into().ok()?)),
@@ -58,11 +58,6 @@ fn value(field: &Field<'_>, depth: usize) -> Option<Bson> {
         kind::LONG => Bson::Int64(i64::from_le_bytes(value.try_into().ok()?)),
         _ => rare(field)?,
     })
-}
-
-/// A string's text: a length, the text, and a zero byte.
-fn text(value: &[u8]) -> Option<&str> {
-    std::str::from_utf8(value.get(4..value.len().checked_sub(1)?)?).ok()
 }
 
 /// A value of another type, through a document of its own.

@@ -103,6 +103,11 @@ pub fn field<'a>(document: &'a [u8], name: &str) -> Option<Field<'a>> {
     fields(document).map_while(Result::ok).find(|field| field.name == name.as_bytes())
 }
 
+/// The text of a string's value, which is a length, the text, and a zero byte; `None` when it is not UTF-8.
+pub fn text(value: &[u8]) -> Option<&str> {
+    std::str::from_utf8(value.get(4..value.len().checked_sub(1)?)?).ok()
+}
+
 /// Iterator of [`fields`].
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {

@@ -316,12 +316,11 @@ impl<'a> View<'a> {
     /// and for arrays: these are read through the document.
     #[inline]
     pub fn of_field(type_byte: u8, value: &'a [u8]) -> Option<Self> {
-        use backfire_wire::scan::kind;
+        use backfire_wire::scan::{self, kind};
 
         Some(match type_byte {
             kind::DOUBLE => Self::Double(f64::from_le_bytes(value.try_into().ok()?)),
-            // The length in front, and a zero byte at the end.
-            kind::STRING => Self::String(std::str::from_utf8(value.get(4..value.len().checked_sub(1)?)?).ok()?),
+            kind::STRING => Self::String(scan::text(value)?),
             kind::DOCUMENT => Self::Document(DocView::Raw(RawDocument::from_bytes(value).ok()?)),
             kind::OBJECT_ID => Self::ObjectId(ObjectId::from_bytes(value.try_into().ok()?)),
             kind::BOOL => Self::Bool(*value.first()? != 0),
