@@ -114,6 +114,11 @@ impl Namespace {
         let (db, coll) = text.split_once('.')?;
         (!db.is_empty() && !coll.is_empty()).then(|| Self::new(db, coll))
     }
+
+    /// `db.coll`: the same text as that of [`fmt::Display`], made with less work.
+    pub fn joined(&self) -> String {
+        [&self.db, ".", &self.coll].concat()
+    }
 }
 
 impl fmt::Display for Namespace {

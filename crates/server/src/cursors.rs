@@ -326,7 +326,7 @@ pub fn from_list(documents: Vec<Value>) -> Box<dyn DocumentSource> {
 
 /// An [`Arc`] of a document's bytes.
 pub fn value_of(document: &bson::RawDocument) -> Value {
-    Arc::from(document.as_bytes())
+    document.as_bytes().into()
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ use crate::stages::{
     authorization, checks, deadline, fail_point, labels, lookup, read_concern, receive, reply, session_checkout,
     session_fields, write_concern,
 };
+use crate::value::view::document_with_room;
 
 /// What the connection does after a command.
 #[derive(Debug)]
@@ -215,7 +216,7 @@ pub fn cluster_time(shared: &Shared) -> Option<RawDocumentBuf> {
         rawdoc! { "hash": zeros, "keyId": 0_i64 }
     });
     shared.topology.is_replica_set().then(|| {
-        let mut time = RawDocumentBuf::new();
+        let mut time = document_with_room(96);
         time.append(cstr!("clusterTime"), shared.topology.last_op_time());
         time.append(cstr!("signature"), &**UNSIGNED);
         time

@@ -24,8 +24,8 @@ const READ_AHEAD: usize = 64;
 /// The way that was chosen.
 #[derive(Debug, Clone)]
 enum Access {
-    /// One record, or none.
-    Record(Option<RecordId>),
+    /// One record, or none, as it was when the scan was planned.
+    Record(Option<(RecordId, Option<Value>)>),
     /// Ranges of an index, one after another.
     Index { index: Arc<Index>, ranges: VecDeque<KeyRange> },
     /// All records.
@@ -35,7 +35,8 @@ enum Access {
 /// The documents that match, one step at a time, as of one snapshot.
 #[derive(Debug)]
 pub struct Scan {
-    snapshot: Box<dyn Snapshot>,
+    /// What it reads. One record has been read already: while a snapshot lives, a commit copies what it changes.
+    snapshot: Option<Box<dyn Snapshot>>,
     collection: Arc<Collection>,
     matcher: Arc<Matcher>,
     access: Access,
@@ -203,6 +204,7 @@ impl Scan {
             Access::Index { .. } => "IXSCAN",
             Access::Collection => "COLLSCAN",
         });
+        let snapshot = Some(snapshot).filter(|_| !matches!(access, Access::Record(_)));
         Self {
             snapshot,
             collection,
@@ -287,9 +289,9 @@ impl Scan {
     /// The next record to look at, with its document if it is still there.
     fn candidate(&mut self) -> Option<(RecordId, Option<Value>)> {
         if let Access::Record(record) = &mut self.access {
-            let record = record.take()?;
+            let found = record.take()?;
             self.examined.keys += 1;
-            return Some((record, self.snapshot.get(self.collection.records, &record.key())));
+            return Some(found);
         }
         loop {
             if let Some((key, value)) = self.ahead.pop_front() {
@@ -300,7 +302,7 @@ impl Scan {
                 let record = index.record_of(&key, &value)?;
                 self.examined.keys += 1;
                 if self.seen.insert(record) {
-                    return Some((record, self.snapshot.get(self.collection.records, &record.key())));
+                    return Some((record, self.snapshot.as_ref()?.get(self.collection.records, &record.key())));
                 }
                 continue;
             }
@@ -312,6 +314,7 @@ impl Scan {
 
     /// Reads the next entries; false at the end.
     fn read_ahead(&mut self) -> bool {
+        let Some(snapshot) = &self.snapshot else { return false };
         let mut batch = Vec::with_capacity(READ_AHEAD);
         loop {
             let (table, range) = match &self.access {
@@ -332,7 +335,7 @@ impl Scan {
                     Direction::Backward => upper = Bound::Excluded(position.as_slice()),
                 }
             }
-            self.snapshot.scan(table, lower, upper, self.direction, READ_AHEAD, &mut batch);
+            snapshot.scan(table, lower, upper, self.direction, READ_AHEAD, &mut batch);
             if let Some((last, _)) = batch.last() {
                 self.position = Some(last.clone());
                 self.ahead.extend(batch);
@@ -354,7 +357,8 @@ fn choose(snapshot: &dyn Snapshot, collection: &Collection, matcher: &Matcher) -
     if let (Some(id), Some(index)) = (matcher.id_equality(), collection.id_index())
         && index.pattern.collation() == matcher.collation()
     {
-        return Access::Record(by_id(snapshot, &index, id));
+        let record = by_id(snapshot, &index, id);
+        return Access::Record(record.map(|record| (record, snapshot.get(collection.records, &record.key()))));
     }
     if matcher.is_empty() {
         return Access::Collection;

@@ -1,7 +1,7 @@
 //! Batches of documents: how `find`, `aggregate`, `getMore` and the listings answer.
 
 use bson::raw::{RawArrayBuf, RawBsonRef, cstr};
-use bson::{RawDocument, RawDocumentBuf, Timestamp};
+use bson::{RawDocument, Timestamp};
 use bytes::Bytes;
 
 use super::{Reply, Run};
@@ -10,6 +10,7 @@ use crate::error::{CommandError, Result};
 use crate::net::request::raw;
 use crate::pipeline::Failed;
 use crate::storage::Value;
+use crate::value::view::document_with_room;
 
 /// How many documents the first batch has when the client does not say.
 pub const FIRST_BATCH_DEFAULT: usize = 101;
@@ -183,7 +184,9 @@ pub fn is_over(batch: &Batch, source: &dyn DocumentSource, pushed_back: Option<&
 
 /// `{cursor: {…}}`. `at` is the time of the snapshot that was read, if the command asked for one.
 pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape, at: Option<Timestamp>) -> Reply {
-    let mut cursor = RawDocumentBuf::new();
+    // With the names, numbers and lengths, and the fields that every reply has.
+    let size_bytes = documents.as_bytes().len() + ns.len();
+    let mut cursor = document_with_room(size_bytes + 64);
     match shape {
         Shape::BatchFirst => cursor.append(cstr!("firstBatch"), &*documents),
         Shape::Next => cursor.append(cstr!("nextBatch"), &*documents),
@@ -197,7 +200,7 @@ pub fn reply(documents: RawArrayBuf, id: i64, ns: &str, shape: Shape, at: Option
     if shape == Shape::BatchLast {
         cursor.append(cstr!("firstBatch"), documents);
     }
-    let mut fields = RawDocumentBuf::new();
+    let mut fields = document_with_room(size_bytes + 320);
     fields.append(cstr!("cursor"), cursor);
     Reply::new(fields)
 }

@@ -113,7 +113,7 @@ impl Invocation for Delete {
             {
                 let mut view = run.op.view();
                 view.kind = OpKind::Remove;
-                view.ns = self.ns.to_string();
+                view.ns = self.ns.joined();
             }
             let mut results = WriteResults::new(WriteKind::Delete, run.op);
             let ended = self.all(&mut run, &mut results).await;

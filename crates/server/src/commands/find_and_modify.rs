@@ -27,7 +27,7 @@ use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::storage::{Value, Writer};
 use crate::update::{Update, UpdateOptions};
-use crate::value::view::to_raw;
+use crate::value::view::{to_document, to_raw};
 use crate::value::{View, text};
 use crate::write::prepare::id_of;
 use crate::write::update::{Change, Job, Outcome, check_removal};
@@ -248,7 +248,8 @@ impl FindAndModify {
                 (FindAndModifyKind::UpdateKeptBefore, Some(before)) => raw(before).to_owned(),
                 _ => change.after.clone(),
             };
-            let entry = self.oplog_entry(run, kind, change.collection, change.oplog.clone(), id_of(&change.after));
+            let oplog = change.oplog.clone().document(|| to_document(&change.after))?;
+            let entry = self.oplog_entry(run, kind, change.collection, oplog, id_of(&change.after));
             let record = FindAndModifyRecord { kind, image, oplog_entry: entry };
             Ok(vec![(STATEMENT, StatementRecord::FindAndModify(Box::new(record)))])
         };

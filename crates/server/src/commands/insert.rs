@@ -69,7 +69,7 @@ impl Invocation for Insert {
             {
                 let mut view = run.op.view();
                 view.kind = OpKind::Insert;
-                view.ns = self.ns.to_string();
+                view.ns = self.ns.joined();
             }
             let mut results = WriteResults::new(WriteKind::Insert, run.op);
             let ended = self.all(&mut run, &mut results).await;

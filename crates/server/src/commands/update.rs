@@ -6,6 +6,7 @@ use backfire_model::Namespace;
 use bson::raw::{RawDocumentBuf, cstr};
 use bson::{Bson, Document, RawDocument};
 use bytes::Bytes;
+use smallvec::SmallVec;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::auth::{Action, Needs, Permission};
@@ -20,8 +21,8 @@ use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
 use crate::sessions::{Executed, StatementRecord};
 use crate::update::{Update as Change, UpdateOptions};
+use crate::value::view::{document_with_room, to_raw};
 use crate::value::{DocView, View};
-use crate::value::view::to_raw;
 use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::update::{Change as Changed, Job, Outcome};
 use crate::write::{WriteKind, WriteResults};
@@ -87,11 +88,12 @@ const FIELDS: &[&str] =
 impl Statement {
     /// Reads `{q, u, …}`; `owner` is what error texts call it.
     pub(super) fn parse(statement: &RawDocument, owner: &str, profile: &Profile) -> Result<Self> {
-        let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
-        for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
-            let too_new = name == "sort" && !profile.bulk_write;
-            if too_new || !FIELDS.contains(&name.as_str()) {
-                return Err(idl::unknown(owner, name.as_str()));
+        let fields: SmallVec<[(&str, View<'_>); 10]> = DocView::from(statement).iter().collect();
+        let field = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        for (name, _) in &fields {
+            let too_new = *name == "sort" && !profile.bulk_write;
+            if too_new || !FIELDS.contains(name) {
+                return Err(idl::unknown(owner, name));
             }
         }
         let object = |name: &str| match field(name) {
@@ -117,7 +119,7 @@ impl Statement {
         };
         let flag = |name: &str| Ok::<_, CommandError>(idl::boolean(field(name), owner, name, true)?.unwrap_or(false));
         let (multi, upsert) = (flag("multi")?, flag("upsert")?);
-        let mut shown = RawDocumentBuf::new();
+        let mut shown = document_with_room(statement.as_bytes().len() + 32);
         shown.append(cstr!("q"), &*filter);
         if let Ok(Some(update)) = statement.get("u") {
             shown.append(cstr!("u"), update);
@@ -149,7 +151,7 @@ impl Invocation for Update {
             {
                 let mut view = run.op.view();
                 view.kind = OpKind::Update;
-                view.ns = self.ns.to_string();
+                view.ns = self.ns.joined();
             }
             let mut results = WriteResults::new(WriteKind::Update, run.op);
             let ended = self.all(&mut run, &mut results).await;

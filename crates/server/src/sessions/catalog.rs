@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::SessionId;
-use super::history::StatementRecord;
+use super::history::Remembered;
 use super::phase::Phase;
 use super::store::SessionStore;
 use super::transaction::OpenTransaction;
@@ -39,7 +39,7 @@ pub(super) struct State {
     /// The newest number seen, in memory only until a write commits (facts/server.md 1.3).
     pub(super) active_number: Option<i64>,
     /// The statements of the newest number that have been committed.
-    pub(super) statements: BTreeMap<i32, StatementRecord>,
+    pub(super) statements: BTreeMap<i32, Remembered>,
     /// The number that `statements` belong to.
     pub(super) statements_number: Option<i64>,
     /// The history was dropped because too much of it was kept: a retry cannot be answered.
@@ -59,6 +59,13 @@ pub(super) struct State {
     pub(super) doomed: bool,
     /// `endSessions` was asked; it takes effect at the next refresh.
     ended: bool,
+}
+
+impl State {
+    /// The rows of the history table that hold its statements, by the first statement of each.
+    pub(super) fn rows(&self) -> impl Iterator<Item = i32> + '_ {
+        self.statements.iter().filter(|(_, statement)| statement.begins_row).map(|(id, _)| *id)
+    }
 }
 
 /// What happened to sessions since the server started.
@@ -175,8 +182,7 @@ impl SessionCatalog {
     fn expire(&self, state: &mut State) {
         self.counters.expired.fetch_add(1, Ordering::Relaxed);
         if let Some(record) = state.record.take() {
-            let statements = state.statements.keys().copied().collect();
-            self.store.remove(&*self.engine, record, statements);
+            self.store.remove(&*self.engine, record, state.rows().collect());
         }
         self.reset(state);
         state.loaded = true;
@@ -258,7 +264,7 @@ impl SessionCatalog {
             let mut state = session.state.lock();
             let (None, None, Some(record)) = (state.holder, &state.open, state.record) else { continue };
             let mut transaction = self.engine.begin();
-            if self.store.forget(&mut *transaction, record, state.statements.keys().copied()).is_ok() {
+            if self.store.forget(&mut *transaction, record, state.rows()).is_ok() {
                 transaction.commit();
             }
             self.history_size.fetch_sub(state.statements.len() as u64, Ordering::Relaxed);

@@ -8,13 +8,14 @@ use bson::raw::{RawDocumentBuf, cstr};
 use bson::{DateTime, Timestamp, rawdoc};
 
 use super::catalog::{Session, State};
-use super::history::{Executed, StatementRecord};
+use super::history::{Executed, Remembered, StatementRecord};
 use super::phase::{self, Claim, Phase, Step};
 use super::transaction::{Ended, OpenTransaction};
 use crate::error::{CommandError, Result};
 use crate::ops::Op;
 use crate::storage::record::RecordId;
 use crate::storage::{WriteConflict, Writer};
+use crate::value::view::document_with_room;
 
 /// A session that belongs to one operation until this is dropped.
 #[derive(Debug)]
@@ -65,7 +66,7 @@ impl Drop for CheckedOut {
 #[derive(Debug)]
 #[must_use]
 pub struct Staged {
-    statements: Vec<(i32, StatementRecord)>,
+    statements: Vec<(i32, Remembered)>,
     record: RecordId,
 }
 
@@ -211,12 +212,12 @@ impl CheckedOut {
 
     /// The session's document in `config.transactions`, as far as a retryable write has one.
     fn document(&self, op_time: Timestamp, now: DateTime) -> RawDocumentBuf {
-        rawdoc! {
-            "_id": self.session.id.raw_document(),
-            "txnNum": self.number,
-            "lastWriteOpTime": { "ts": op_time, "t": self.op.shared.topology.term() },
-            "lastWriteDate": now,
-        }
+        let mut document = document_with_room(192);
+        document.append(cstr!("_id"), self.session.id.raw_document());
+        document.append(cstr!("txnNum"), self.number);
+        document.append(cstr!("lastWriteOpTime"), rawdoc! { "ts": op_time, "t": self.op.shared.topology.term() });
+        document.append(cstr!("lastWriteDate"), now);
+        document
     }
 
     /// Writes the session's document into a transaction that is about to be committed.
@@ -234,7 +235,7 @@ impl CheckedOut {
         let mut document = self.document(op_time, now);
         document.append(cstr!("state"), COMMITTED);
         let record = store.put(writer, state.record, &document)?;
-        store.forget(writer, record, state.statements.keys().copied())?;
+        store.forget(writer, record, state.rows())?;
         Ok(record)
     }
 
@@ -296,14 +297,14 @@ impl CheckedOut {
                 format!("Incomplete history detected for transaction {} on session {}", self.number, self.session.id),
             ));
         }
-        let Some(record) = state.statements.get(&id) else { return Ok(Executed::No) };
+        let Some(statement) = state.statements.get(&id) else { return Ok(Executed::No) };
         let counters = &self.op.shared.sessions.counters;
         counters.retried_statements.fetch_add(1, Ordering::Relaxed);
         if !self.replayed {
             self.replayed = true;
             counters.retried_commands.fetch_add(1, Ordering::Relaxed);
         }
-        Ok(Executed::Yes(record.clone()))
+        Ok(Executed::Yes(statement.what.clone()))
     }
 
     /// Adds the statements to the storage transaction that executes them: the history rows and the session's document
@@ -321,16 +322,15 @@ impl CheckedOut {
         let state = self.session.state.lock();
         let store = &self.op.shared.sessions.store;
         let document = self.document(op_time, now);
+        let statements = Remembered::in_rows(statements);
         let record = store.put(transaction, state.record, &document)?;
         if state.statements_number != Some(self.number) {
             // Those whose place is taken now need not be removed.
-            let taken: BTreeSet<i32> = statements.iter().map(|(id, _)| *id).collect();
-            let left = state.statements.keys().copied().filter(|id| !taken.contains(id));
-            store.forget(transaction, record, left)?;
+            let rows = statements.iter().filter(|(_, statement)| statement.begins_row);
+            let taken: BTreeSet<i32> = rows.map(|(first, _)| *first).collect();
+            store.forget(transaction, record, state.rows().filter(|first| !taken.contains(first)))?;
         }
-        for (id, statement) in &statements {
-            store.remember(transaction, record, self.number, *id, statement)?;
-        }
+        store.remember(transaction, record, self.number, &statements)?;
         Ok(Staged { statements, record })
     }
 

@@ -22,6 +22,29 @@ pub enum StatementRecord {
     FindAndModify(Box<FindAndModifyRecord>),
 }
 
+/// A statement in the history of a session.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Remembered {
+    /// What it did.
+    pub what: StatementRecord,
+    /// Whether a row of the history table begins with it. A batch of inserts is one row.
+    pub begins_row: bool,
+}
+
+impl Remembered {
+    /// Statements that follow on each other and have done the same, of which nothing more is kept, are one row.
+    pub fn in_rows(statements: Vec<(i32, StatementRecord)>) -> Vec<(i32, Self)> {
+        let mut all: Vec<(i32, Self)> = Vec::with_capacity(statements.len());
+        for (id, what) in statements {
+            let goes_on = all.last().is_some_and(|(last, before)| {
+                last.checked_add(1) == Some(id) && before.what == what && what.is_plain()
+            });
+            all.push((id, Self { what, begins_row: !goes_on }));
+        }
+        all
+    }
+}
+
 /// What a findAndModify leaves behind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FindAndModifyRecord {
@@ -56,6 +79,11 @@ pub enum Executed {
 }
 
 impl StatementRecord {
+    /// Whether it says all in its kind.
+    fn is_plain(&self) -> bool {
+        matches!(self, StatementRecord::Insert | StatementRecord::Delete | StatementRecord::Update)
+    }
+
     /// The bytes of the record as it is stored. Those of a record without contents exist once.
     pub fn stored(&self) -> Value {
         static PLAIN: LazyLock<[Value; 3]> = LazyLock::new(|| {
@@ -128,6 +156,22 @@ impl FindAndModifyKind {
 mod tests {
     use super::*;
     use bson::rawdoc;
+
+    #[test]
+    fn plain_statements_in_a_row_share_one() {
+        let upsert = || StatementRecord::Upsert(Box::new(Bson::Int32(5)));
+        use StatementRecord::{Insert, Update};
+        for (statements, rows) in [
+            (vec![(0, Insert), (1, Insert), (2, Insert)], vec![0]),
+            (vec![(0, Insert), (2, Insert), (3, Insert)], vec![0, 2]),
+            (vec![(0, Insert), (1, Update), (2, Update)], vec![0, 1]),
+            (vec![(i32::MAX - 1, upsert()), (i32::MAX, upsert())], vec![i32::MAX - 1, i32::MAX]),
+        ] {
+            let all = Remembered::in_rows(statements);
+            let begin = all.iter().filter(|(_, statement)| statement.begins_row).map(|(id, _)| *id);
+            assert_eq!(begin.collect::<Vec<_>>(), rows);
+        }
+    }
 
     #[test]
     fn records_round_trip() {

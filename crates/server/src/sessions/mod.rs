@@ -17,6 +17,8 @@ use bson::raw::{RawBinaryRef, RawDocumentBuf, cstr};
 use bson::{Binary, Document, doc, spec::BinarySubtype};
 use uuid::Uuid;
 
+use crate::value::view::document_with_room;
+
 pub use catalog::SessionCatalog;
 pub use checkout::CheckedOut;
 pub use history::{Executed, StatementRecord};
@@ -46,7 +48,7 @@ impl SessionId {
     /// [`SessionId::document`], encoded.
     pub fn raw_document(&self) -> RawDocumentBuf {
         let binary = |subtype, bytes| RawBinaryRef { subtype, bytes };
-        let mut document = RawDocumentBuf::new();
+        let mut document = document_with_room(80);
         document.append(cstr!("id"), binary(BinarySubtype::Uuid, &self.id.as_bytes()[..]));
         document.append(cstr!("uid"), binary(BinarySubtype::Generic, &self.uid[..]));
         document

@@ -8,7 +8,7 @@ use backfire_model::Namespace;
 use bson::{Bson, Document, RawDocument};
 
 use super::SessionId;
-use super::history::StatementRecord;
+use super::history::{Remembered, StatementRecord};
 use crate::storage::catalog::{Catalog, HISTORY_TABLE};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
@@ -21,8 +21,8 @@ pub struct SessionStore {
     transactions: Arc<Collection>,
 }
 
-/// The key of a statement in the history table: the session's record, the statement. The number stands in the value: only
-/// the newest one's statements are kept, so that a statement most often takes the place of an older number's.
+/// The key of a row of the history table: the session's record, the first statement. The number stands in the value: only
+/// the newest one's statements are kept, so that a row most often takes the place of an older number's.
 fn history_key(record: RecordId, statement: i32) -> Key {
     let mut key = record.key();
     key.extend_from_slice(&(statement as u32 ^ 0x8000_0000).to_be_bytes());
@@ -34,19 +34,21 @@ fn statement_of(key: &[u8]) -> Option<i32> {
     Some((u32::from_be_bytes(bytes) ^ 0x8000_0000) as i32)
 }
 
-/// The number and what the statement did.
-fn history_value(number: i64, what: &StatementRecord) -> Value {
+/// The number, how many statements there are in the row, and what each of them did.
+fn history_value(number: i64, count: i32, what: &StatementRecord) -> Value {
     let stored = what.stored();
-    let mut value = Vec::with_capacity(8 + stored.len());
+    let mut value = Vec::with_capacity(12 + stored.len());
     value.extend_from_slice(&number.to_be_bytes());
+    value.extend_from_slice(&count.to_be_bytes());
     value.extend_from_slice(&stored);
     value.into()
 }
 
-fn read_history_value(value: &[u8]) -> Option<(i64, StatementRecord)> {
-    let (number, record) = value.split_first_chunk::<8>()?;
+fn read_history_value(value: &[u8]) -> Option<(i64, i32, StatementRecord)> {
+    let (number, rest) = value.split_first_chunk::<8>()?;
+    let (count, record) = rest.split_first_chunk::<4>()?;
     let record = StatementRecord::from_document(&Document::from_reader(record).ok()?)?;
-    Some((i64::from_be_bytes(*number), record))
+    Some((i64::from_be_bytes(*number), i32::from_be_bytes(*count), record))
 }
 
 impl SessionStore {
@@ -67,17 +69,22 @@ impl SessionStore {
     }
 
     /// The statements of a number.
-    pub fn statements(&self, snapshot: &dyn Snapshot, record: RecordId, number: i64) -> BTreeMap<i32, StatementRecord> {
+    pub fn statements(&self, snapshot: &dyn Snapshot, record: RecordId, number: i64) -> BTreeMap<i32, Remembered> {
         let (lower, upper) = (record.key(), RecordId(record.0.saturating_add(1)).key());
         let mut rows = Vec::new();
         let bounds = (Bound::Included(lower.as_slice()), Bound::Excluded(upper.as_slice()));
         snapshot.scan(HISTORY_TABLE, bounds.0, bounds.1, Direction::Forward, usize::MAX, &mut rows);
-        rows.iter()
-            .filter_map(|(key, value)| {
-                let (of, record) = read_history_value(value)?;
-                (of == number).then_some((statement_of(key)?, record))
-            })
-            .collect()
+        let mut statements = BTreeMap::new();
+        for (key, value) in rows {
+            let (Some(first), Some((of, count, what))) = (statement_of(&key), read_history_value(&value)) else {
+                continue;
+            };
+            if of == number {
+                let one = |id| (id, Remembered { what: what.clone(), begins_row: id == first });
+                statements.extend((first..=first.saturating_add(count - 1)).map(one));
+            }
+        }
+        statements
     }
 
     /// Writes a session's document, at `record` if it is known.
@@ -94,7 +101,7 @@ impl SessionStore {
             record.filter(|record| transaction.get(self.transactions.records, &record.key()).is_some())
         {
             // The `_id` is the same, so no index entry changes.
-            let value = Arc::from(document.as_bytes());
+            let value = Value::from(document.as_bytes());
             transaction.write(self.transactions.records, record.key(), Some(value))?;
             return Ok(record);
         }
@@ -104,7 +111,7 @@ impl SessionStore {
         })
     }
 
-    /// Adds a statement to the history.
+    /// Adds statements to the history.
     ///
     /// # Errors
     /// When somebody else writes it.
@@ -113,13 +120,17 @@ impl SessionStore {
         transaction: &mut dyn Writer,
         record: RecordId,
         number: i64,
-        statement: i32,
-        what: &StatementRecord,
+        statements: &[(i32, Remembered)],
     ) -> Result<(), WriteConflict> {
-        transaction.write(HISTORY_TABLE, history_key(record, statement), Some(history_value(number, what)))
+        for row in statements.chunk_by(|_, (_, next)| !next.begins_row) {
+            let (first, Remembered { what, .. }) = &row[0];
+            let value = history_value(number, row.len() as i32, what);
+            transaction.write(HISTORY_TABLE, history_key(record, *first), Some(value))?;
+        }
+        Ok(())
     }
 
-    /// Removes statements from the history.
+    /// Removes rows, named by their first statements, from the history.
     ///
     /// # Errors
     /// When somebody else writes them.
@@ -127,23 +138,23 @@ impl SessionStore {
         &self,
         transaction: &mut dyn Writer,
         record: RecordId,
-        statements: impl Iterator<Item = i32>,
+        rows: impl Iterator<Item = i32>,
     ) -> Result<(), WriteConflict> {
-        for statement in statements {
-            transaction.write(HISTORY_TABLE, history_key(record, statement), None)?;
+        for first in rows {
+            transaction.write(HISTORY_TABLE, history_key(record, first), None)?;
         }
         Ok(())
     }
 
-    /// Removes a session's document and its statements.
-    pub fn remove(&self, engine: &dyn Engine, record: RecordId, statements: Vec<i32>) {
+    /// Removes a session's document and the rows of its history.
+    pub fn remove(&self, engine: &dyn Engine, record: RecordId, rows: Vec<i32>) {
         let mut transaction = engine.begin();
         let removed = (|| {
             if let Some(value) = transaction.get(self.transactions.records, &record.key()) {
                 let old = crate::net::request::raw(&value);
                 self.transactions.remove(&mut *transaction, record, old).map_err(|_| WriteConflict)?;
             }
-            self.forget(&mut *transaction, record, statements.into_iter())
+            self.forget(&mut *transaction, record, rows.into_iter())
         })();
         // Nobody else writes an expired session; if somebody did, it would not be expired any more.
         if removed.is_ok() {

@@ -89,7 +89,7 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     let mut wanted: Wanted =
         smallvec![(Resource::Global, intent), (Resource::Database(Arc::from(ns.db.as_str())), database)];
     if let Some(mode) = collection {
-        wanted.push((Resource::Collection(Arc::from(ns.to_string())), mode));
+        wanted.push((Resource::Collection(Arc::from(ns.joined())), mode));
     }
     lock(op, wanted, &mut inside.held).await?;
     if access == Access::Write && op.shared.catalog.is_view(ns) {
@@ -125,16 +125,21 @@ async fn lock(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> 
 
 async fn lock_all(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
     // Most often there is nothing to wait for. Then one look at the queues is enough.
-    if !op.is_in_transaction()
-        && let Ok(all) = op.shared.locks.acquire_together(wanted.clone())
-    {
-        held.push(all);
-        for (resource, mode) in wanted {
-            op.check_interrupt()?;
-            op.view().locks.granted(resource.level(), mode);
-        }
-        return Ok(());
-    }
+    let wanted = match op.is_in_transaction() {
+        true => wanted,
+        false => match op.shared.locks.acquire_together(wanted) {
+            Ok(all) => {
+                op.check_interrupt()?;
+                let mut view = op.view();
+                for (resource, mode) in all.locks() {
+                    view.locks.granted(resource.level(), *mode);
+                }
+                held.push(all);
+                return Ok(());
+            }
+            Err(wanted) => wanted,
+        },
+    };
     for (resource, mode) in wanted {
         held.extend(lock_one(op, resource, mode).await?);
     }

@@ -18,7 +18,7 @@ use crate::value::View;
 
 /// Registers the operation; it is in `$currentOp` from here until the result is dropped.
 pub fn register(shared: &Arc<Shared>, connection: &Arc<Connection>, request: &Request) -> Registered {
-    let ns = format!("{}.$cmd", request.database().unwrap_or_default());
+    let ns = [request.database().unwrap_or_default(), ".$cmd"].concat();
     shared
         .ops
         .register(|id| Op::new(id, Arc::clone(shared), Arc::clone(connection), request.id, redact::shown(request), ns))

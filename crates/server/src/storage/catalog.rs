@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::capped::Capped;
 use super::collection::{Collection, Index, WriteError};
 use super::record::RecordId;
-use super::{Direction, Engine, Key, TableId};
+use super::{Direction, Engine, Key, TableId, Value};
 use crate::error::{CommandError, Result};
 use crate::query::{Matcher, QueryContext};
 use crate::value::index_keys::IndexPattern;
@@ -115,7 +115,7 @@ impl Catalog {
         // Changes of the catalog exclude each other by locks, so there is nobody to conflict with.
         loop {
             let mut transaction = self.engine.begin();
-            if transaction.write(CATALOG_TABLE, key.clone(), value.as_deref().map(Arc::from)).is_ok() {
+            if transaction.write(CATALOG_TABLE, key.clone(), value.as_deref().map(Value::from)).is_ok() {
                 transaction.commit();
                 return;
             }

@@ -131,7 +131,7 @@ impl Index {
         if self.unique && transaction.get(self.table, &entry).is_some() {
             return Err(WriteError::Failed(self.duplicate(ns, key)));
         }
-        let value: Value = if self.unique { Arc::from(&record.0.to_be_bytes()[..]) } else { Arc::from(&[][..]) };
+        let value = if self.unique { Value::from(&record.0.to_be_bytes()[..]) } else { Value::empty() };
         transaction.write(self.table, entry, Some(value))?;
         Ok(())
     }
@@ -262,7 +262,7 @@ impl Collection {
         }
         let record = self.next_record();
         self.add_entries(transaction, record, document)?;
-        transaction.write(self.records, record.key(), Some(Arc::from(document.as_bytes())))?;
+        transaction.write(self.records, record.key(), Some(document.as_bytes().into()))?;
         Ok(record)
     }
 
@@ -322,7 +322,7 @@ impl Collection {
             capped.set_size(transaction, size)?;
         }
         // The document first: it is what two writers conflict about.
-        transaction.write(self.records, record.key(), Some(Arc::from(new.as_bytes())))?;
+        transaction.write(self.records, record.key(), Some(new.as_bytes().into()))?;
         for index in self.indexes().iter() {
             if index.sees_no_difference(old, new) {
                 continue;

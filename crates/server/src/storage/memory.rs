@@ -1,7 +1,8 @@
 //! The engine in memory: persistent ordered maps, so that a snapshot is a copy of a pointer.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Bound;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::ops::{Bound, ControlFlow};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -9,9 +10,10 @@ use futures_util::future::BoxFuture;
 use imbl::OrdMap;
 use parking_lot::{Mutex, RwLock};
 
+use super::tree::Tree;
 use super::{CommitId, Direction, Engine, Key, Snapshot, TableId, Transaction, Value, WriteConflict, Writer};
 
-type Tables = imbl::OrdMap<TableId, OrdMap<Key, Value>>;
+type Tables = OrdMap<TableId, Tree<Value>>;
 
 /// An [`Engine`] that forgets everything when it is dropped.
 #[derive(Debug)]
@@ -52,9 +54,33 @@ struct MemoryTransaction {
     base: Tables,
     /// The number of changes that `base` has.
     base_changes: u64,
-    writes: BTreeMap<(TableId, Key), Option<Value>>,
+    writes: Writes,
     /// The base with the writes: made when it is first asked for, and kept up to date from then on.
     merged: Option<Tables>,
+}
+
+/// What a transaction sets (`Some`) and removes (`None`), by table. A transaction writes to few tables.
+#[derive(Debug, Default)]
+struct Writes {
+    tables: Vec<(TableId, Tree<Option<Value>>)>,
+}
+
+impl Writes {
+    fn of(&self, table: TableId) -> Option<&Tree<Option<Value>>> {
+        self.tables.iter().find(|(id, _)| *id == table).map(|(_, writes)| writes)
+    }
+
+    fn get(&self, table: TableId, key: &[u8]) -> Option<&Option<Value>> {
+        self.of(table)?.get(key)
+    }
+
+    fn insert(&mut self, table: TableId, key: Key, value: Option<Value>) {
+        let at = self.tables.iter().position(|(id, _)| *id == table).unwrap_or_else(|| {
+            self.tables.push((table, Tree::default()));
+            self.tables.len() - 1
+        });
+        self.tables[at].1.insert(key, value);
+    }
 }
 
 impl Engine for MemoryEngine {
@@ -69,7 +95,7 @@ impl Engine for MemoryEngine {
             id: TransactionId(self.shared.next_transaction.fetch_add(1, Ordering::Relaxed)),
             base: tables.clone(),
             base_changes: self.shared.changes.load(Ordering::Acquire),
-            writes: BTreeMap::new(),
+            writes: Writes::default(),
             merged: None,
         })
     }
@@ -90,20 +116,6 @@ impl Engine for MemoryEngine {
     }
 }
 
-fn range<'a>(
-    table: &'a OrdMap<Key, Value>,
-    lower: Bound<&'a [u8]>,
-    upper: Bound<&'a [u8]>,
-) -> impl DoubleEndedIterator<Item = (&'a Key, &'a Value)> {
-    // An ordered map's range may panic on bounds the wrong way round; here they select nothing.
-    let empty = match (lower, upper) {
-        (Bound::Included(low), Bound::Included(high)) => low > high,
-        (Bound::Included(low) | Bound::Excluded(low), Bound::Included(high) | Bound::Excluded(high)) => low >= high,
-        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
-    };
-    (!empty).then(|| table.range::<_, [u8]>((lower, upper))).into_iter().flatten()
-}
-
 impl Snapshot for MemorySnapshot {
     fn get(&self, table: TableId, key: &[u8]) -> Option<Value> {
         self.tables.get(&table)?.get(key).cloned()
@@ -116,12 +128,8 @@ impl Snapshot for MemorySnapshot {
         upper: Bound<&[u8]>,
         direction: Direction,
     ) -> Option<(Key, Value)> {
-        let mut range = range(self.tables.get(&table)?, lower, upper);
-        let (key, value) = match direction {
-            Direction::Forward => range.next()?,
-            Direction::Backward => range.next_back()?,
-        };
-        Some((key.clone(), value.clone()))
+        let first = |key: &Key, value: &Value| ControlFlow::Break((key.clone(), value.clone()));
+        self.tables.get(&table)?.range(lower, upper, direction, first)
     }
 
     fn scan(
@@ -134,16 +142,18 @@ impl Snapshot for MemorySnapshot {
         out: &mut Vec<(Key, Value)>,
     ) {
         let Some(table) = self.tables.get(&table) else { return };
-        let range = range(table, lower, upper);
-        let copy = |(key, value): (&Key, &Value)| (key.clone(), value.clone());
-        match direction {
-            Direction::Forward => out.extend(range.take(limit).map(copy)),
-            Direction::Backward => out.extend(range.rev().take(limit).map(copy)),
-        }
+        let full = out.len().saturating_add(limit);
+        table.range(lower, upper, direction, |key, value| {
+            if out.len() == full {
+                return ControlFlow::Break(());
+            }
+            out.push((key.clone(), value.clone()));
+            ControlFlow::Continue(())
+        });
     }
 
     fn len(&self, table: TableId) -> usize {
-        self.tables.get(&table).map_or(0, OrdMap::len)
+        self.tables.get(&table).map_or(0, Tree::len)
     }
 
     fn fork(&self) -> Box<dyn Snapshot> {
@@ -152,33 +162,28 @@ impl Snapshot for MemorySnapshot {
 }
 
 /// Sets or removes a key.
-fn apply(tables: &mut Tables, table: TableId, key: &Key, value: Option<&Value>) {
-    let table = tables.entry(table).or_default();
+fn apply(table: &mut Tree<Value>, key: Key, value: Option<Value>) {
     match value {
-        Some(value) => drop(table.insert(key.clone(), Value::clone(value))),
-        None => drop(table.remove(key)),
+        Some(value) => table.insert(key, value),
+        None => table.remove(&key),
     }
 }
 
 impl Writer for MemoryTransaction {
     fn get(&self, table: TableId, key: &[u8]) -> Option<Value> {
-        match self.writes.get(&(table, Key::from_slice(key))) {
+        match self.writes.get(table, key) {
             Some(written) => written.clone(),
             None => self.base.get(&table)?.get(key).cloned(),
         }
     }
 
     fn first_with_prefix(&self, table: TableId, prefix: &[u8]) -> Option<(Key, Value)> {
-        let own = self
-            .writes
-            .range((table, Key::from_slice(prefix))..)
-            .take_while(|((written_in, key), _)| *written_in == table && key.starts_with(prefix))
-            .find_map(|((_, key), value)| value.clone().map(|value| (key.clone(), value)));
+        let written = self.writes.of(table);
+        let own = written
+            .and_then(|written| first_with_prefix(written, prefix, |key, value| Some((key.clone(), value.clone()?))));
         let base = self.base.get(&table).and_then(|base| {
-            range(base, Bound::Included(prefix), Bound::Unbounded)
-                .take_while(|(key, _)| key.starts_with(prefix))
-                .find(|(key, _)| !self.writes.contains_key(&(table, (*key).clone())))
-                .map(|(key, value)| (key.clone(), value.clone()))
+            let is_written = |key: &Key| written.is_some_and(|written| written.get(key).is_some());
+            first_with_prefix(base, prefix, |key, value| (!is_written(key)).then(|| (key.clone(), value.clone())))
         });
         match (own, base) {
             (Some(own), Some(base)) => Some(if own.0 <= base.0 { own } else { base }),
@@ -187,28 +192,46 @@ impl Writer for MemoryTransaction {
     }
 
     fn write(&mut self, table: TableId, key: Key, value: Option<Value>) -> Result<(), WriteConflict> {
-        let slot = (table, key);
-        if !self.writes.contains_key(&slot) {
+        if self.writes.get(table, &key).is_none() {
             let mut intents = self.shared.intents.lock();
-            if intents.get(&slot).is_some_and(|holder| *holder != self.id) || self.is_out_of_date(&slot) {
-                return Err(WriteConflict);
+            match intents.entry((table, key.clone())) {
+                Entry::Occupied(holder) if *holder.get() != self.id => return Err(WriteConflict),
+                Entry::Occupied(_) => {}
+                Entry::Vacant(free) => {
+                    if self.is_out_of_date(table, &key) {
+                        return Err(WriteConflict);
+                    }
+                    free.insert(self.id);
+                }
             }
-            intents.insert(slot.clone(), self.id);
         }
         if let Some(merged) = &mut self.merged {
-            apply(merged, slot.0, &slot.1, value.as_ref());
+            apply(merged.entry(table).or_default(), key.clone(), value.clone());
         }
-        self.writes.insert(slot, value);
+        self.writes.insert(table, key, value);
         Ok(())
     }
+}
+
+/// What `take` makes of the first entry that it takes among those whose keys begin with `prefix`.
+fn first_with_prefix<V: Clone, T>(table: &Tree<V>, prefix: &[u8], take: impl Fn(&Key, &V) -> Option<T>) -> Option<T> {
+    let found = table.range(Bound::Included(prefix), Bound::Unbounded, Direction::Forward, |key, value| {
+        match (key.starts_with(prefix), take(key, value)) {
+            (false, _) => ControlFlow::Break(None),
+            (true, None) => ControlFlow::Continue(()),
+            (true, taken) => ControlFlow::Break(taken),
+        }
+    });
+    found.flatten()
 }
 
 impl Transaction for MemoryTransaction {
     fn view(&mut self) -> Box<dyn Snapshot> {
         let merged = self.merged.get_or_insert_with(|| {
             let mut merged = self.base.clone();
-            for ((table, key), value) in &self.writes {
-                apply(&mut merged, *table, key, value.as_ref());
+            for (table, writes) in &self.writes.tables {
+                let table = merged.entry(*table).or_default();
+                writes.clone().take_apart(|key, value| apply(table, key, value));
             }
             merged
         });
@@ -222,20 +245,13 @@ impl Transaction for MemoryTransaction {
         self.merged = None;
         let mut intents = self.shared.intents.lock();
         let mut tables = self.shared.tables.write();
-        for slot in writes.keys() {
-            intents.remove(slot);
-        }
-        let mut writes = writes.into_iter().peekable();
-        while let Some(((table, _), _)) = writes.peek() {
-            let id = *table;
+        for (id, writes) in writes.tables {
             let table = tables.entry(id).or_default();
-            // The writes are in the order of their tables.
-            while let Some(((_, key), value)) = writes.next_if(|((table, _), _)| *table == id) {
-                match value {
-                    Some(value) => drop(table.insert(key, value)),
-                    None => drop(table.remove(&key)),
-                }
-            }
+            writes.take_apart(|key, value| {
+                let slot = (id, key);
+                intents.remove(&slot);
+                apply(table, slot.1, value);
+            });
         }
         CommitId(self.shared.changes.fetch_add(1, Ordering::Release))
     }
@@ -244,33 +260,32 @@ impl Transaction for MemoryTransaction {
 impl MemoryTransaction {
     /// Whether somebody has committed the key since this transaction began: then its view of it is out of date. Nobody
     /// commits while the intents are locked, as they are now.
-    fn is_out_of_date(&self, (table, key): &(TableId, Key)) -> bool {
+    fn is_out_of_date(&self, table: TableId, key: &[u8]) -> bool {
         if self.shared.changes.load(Ordering::Acquire) == self.base_changes {
             return false;
         }
         let tables = self.shared.tables.read();
-        let live = tables.get(table).and_then(|live| live.get(key));
-        let seen = self.base.get(table).and_then(|base| base.get(key));
+        let live = tables.get(&table).and_then(|live| live.get(key));
+        let seen = self.base.get(&table).and_then(|base| base.get(key));
         match (live, seen) {
             (None, None) => false,
-            (Some(live), Some(seen)) => !Arc::ptr_eq(live, seen),
+            (Some(live), Some(seen)) => !live.is_same(seen),
             _ => true,
-        }
-    }
-
-    fn release(&self, slots: impl Iterator<Item = (TableId, Key)>) {
-        let mut intents = self.shared.intents.lock();
-        for slot in slots {
-            intents.remove(&slot);
         }
     }
 }
 
 impl Drop for MemoryTransaction {
     fn drop(&mut self) {
-        if !self.writes.is_empty() {
-            let writes = std::mem::take(&mut self.writes);
-            self.release(writes.into_keys());
+        let writes = std::mem::take(&mut self.writes);
+        if writes.tables.is_empty() {
+            return;
+        }
+        let mut intents = self.shared.intents.lock();
+        for (table, writes) in writes.tables {
+            writes.take_apart(|key, _| {
+                intents.remove(&(table, key));
+            });
         }
     }
 }

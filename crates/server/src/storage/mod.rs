@@ -9,25 +9,23 @@
 pub mod capped;
 pub mod catalog;
 pub mod collection;
+mod key;
 pub mod memory;
 pub mod record;
 pub mod snapshots;
+mod tree;
+mod value;
 
 use std::ops::Bound;
-use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
-use smallvec::SmallVec;
+
+pub use key::Key;
+pub use value::Value;
 
 /// A table: an ordered set of keys with a value each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u32);
-
-/// A key; short ones (record ids, most `_id`s) need no allocation.
-pub type Key = SmallVec<[u8; 16]>;
-
-/// A value, shared between snapshots.
-pub type Value = Arc<[u8]>;
 
 /// The number of a commit; a later commit has a higher number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -2,8 +2,8 @@
 
 use bson::{Bson, Document};
 
-use super::log::Log;
-use super::operators::{At, Change};
+use super::log::{Log, Oplog};
+use super::operators::{At, Change, id_shown};
 use super::parse::{ArrayNode, Node, ObjectNode, Tree, merge};
 use super::{Applied, ApplyContext, storage};
 use crate::error::{Result, fail};
@@ -37,8 +37,8 @@ struct Run<'u> {
     context: &'u ApplyContext,
     array_position: Option<usize>,
     insert: bool,
-    /// `_id: 1`, for error texts.
-    id_shown: String,
+    /// `_id`, for error texts.
+    id: Option<Bson>,
     /// The value of each rename's source.
     renamed: Vec<Option<Bson>>,
     log: Log,
@@ -66,8 +66,8 @@ impl<'u> Run<'u> {
         context: &'u ApplyContext,
         insert: bool,
     ) -> Result<Self> {
-        let id_shown = document.get("_id").map_or_else(String::new, |id| text::element("_id", id.into()));
-        let mut run = Self { context, array_position, insert, id_shown, renamed: Vec::new(), log: Log::default() };
+        let id = document.get("_id").cloned();
+        let mut run = Self { context, array_position, insert, id, renamed: Vec::new(), log: Log::default() };
         for rename in &tree.renames {
             let source = run.plain_value(document, &rename.from, "source")?.cloned();
             if source.is_some() {
@@ -91,7 +91,10 @@ impl<'u> Run<'u> {
                 Some(Bson::Document(inner)) => at = inner,
                 Some(Bson::Array(_)) => {
                     let text = format!("The {which} field cannot be an array element, '{path}' in doc with");
-                    return fail(2, format!("{text} {} has an array field called '{part}'", self.id_shown));
+                    return fail(
+                        2,
+                        format!("{text} {} has an array field called '{part}'", id_shown(self.id.as_ref())),
+                    );
                 }
                 _ => return Ok(None),
             }
@@ -112,7 +115,7 @@ impl<'u> Run<'u> {
         if changed && super::too_deep((&document).into(), 181) {
             return fail(15, "Document exceeds maximum nested object depth");
         }
-        Ok(Applied { document, changed, oplog: self.log.into_document() })
+        Ok(Applied { document, changed, oplog: Oplog::Changes(self.log) })
     }
 
     fn check_immutable(&self, path: &str) -> Result<()> {
@@ -237,7 +240,7 @@ impl<'u> Run<'u> {
     }
 
     fn at<'a>(&'a self, path: &'a str) -> At<'a> {
-        At { path, name: last_name(path), id_shown: &self.id_shown, context: self.context, insert: self.insert }
+        At { path, name: last_name(path), id: self.id.as_ref(), context: self.context, insert: self.insert }
     }
 
     /// What a node makes where nothing is.

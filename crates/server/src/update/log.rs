@@ -2,13 +2,42 @@
 
 use bson::{Bson, Document};
 
+use crate::error::Result;
+
+/// The oplog form of a change, which is made into a document only where somebody wants to see it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Oplog {
+    /// What was set and unset; nothing when nothing changed.
+    Changes(Log),
+    /// The whole document as it is afterwards.
+    Whole,
+}
+
+impl Oplog {
+    /// Nothing changed.
+    pub fn nothing() -> Self {
+        Oplog::Changes(Log::default())
+    }
+
+    /// `{ $v: 1, $set: {...}, $unset: {...} }`, or the document `after` the change; empty when nothing changed.
+    ///
+    /// # Errors
+    /// Those of `after`.
+    pub fn document(self, after: impl FnOnce() -> Result<Document>) -> Result<Document> {
+        match self {
+            Oplog::Changes(log) => Ok(log.into_document()),
+            Oplog::Whole => after(),
+        }
+    }
+}
+
 /// What was set and what was unset, in order.
-#[derive(Debug, Default)]
-pub(super) struct Log {
+#[derive(Debug, Default, Clone, PartialEq)]
+pub struct Log {
     entries: Vec<Entry>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq)]
 enum Entry {
     Set(String, Bson),
     Unset(String),

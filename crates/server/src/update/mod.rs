@@ -23,6 +23,7 @@ mod upsert;
 use bson::raw::RawDocument;
 use bson::{Bson, DateTime, Document, Timestamp};
 
+pub use log::Oplog;
 pub use storage::{DollarFields, check_document};
 
 use crate::aggregate::expression::Val;
@@ -76,9 +77,8 @@ pub struct Applied {
     pub document: Document,
     /// Whether it differs from before.
     pub changed: bool,
-    /// The change in the oplog's form: `{ $v: 1, $set: {...}, $unset: {...} }`, or the whole document of a replacement.
-    /// Empty when nothing changed.
-    pub oplog: Document,
+    /// The change in the oplog's form.
+    pub oplog: Oplog,
 }
 
 /// A parsed update.
@@ -240,6 +240,6 @@ fn finish_replacement(original: &Document, result: Document, dollars: DollarFiel
     }
     storage::check_document(&result, dollars)?;
     let changed = !storage::identical_documents(original, &result);
-    let oplog = if changed { result.clone() } else { Document::new() };
+    let oplog = if changed { Oplog::Whole } else { Oplog::nothing() };
     Ok(Applied { document: result, changed, oplog })
 }

@@ -532,6 +532,14 @@ pub fn to_raw(document: &Document) -> Result<RawDocumentBuf> {
     RawDocumentBuf::try_from(document).map_err(|e| invalid_bson(&e))
 }
 
+/// An empty document with room for fields of this size, where growing step by step would copy it several times.
+pub fn document_with_room(size_bytes: usize) -> RawDocumentBuf {
+    const EMPTY: [u8; 5] = [5, 0, 0, 0, 0];
+    let mut bytes = Vec::with_capacity(EMPTY.len() + size_bytes);
+    bytes.extend_from_slice(&EMPTY);
+    RawDocumentBuf::from_bytes(bytes).unwrap_or_default()
+}
+
 /// The error for bytes that are no BSON.
 pub fn invalid_bson(error: &bson::error::Error) -> CommandError {
     CommandError::new(22, error.to_string())

@@ -12,7 +12,7 @@ use crate::ops::Op;
 use crate::pipeline::Failed;
 use crate::server::Shared;
 use crate::stages::labels;
-use crate::value::view::to_raw;
+use crate::value::view::{document_with_room, to_raw};
 
 /// Which write command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,6 +54,9 @@ pub struct Single {
     /// It was answered from history.
     pub retried: bool,
 }
+
+/// A reply to a write that went well, with the fields that every reply has.
+const REPLY_BYTES: usize = 256;
 
 /// Texts of `writeErrors` become empty beyond this much text and this many errors.
 const ERROR_TEXT_MAX_BYTES: usize = 1024 * 1024;
@@ -129,10 +132,10 @@ impl WriteResults {
 
     /// The reply.
     pub fn reply(self, shared: &Shared, unacknowledged: bool) -> Reply {
-        let mut fields = RawDocumentBuf::new();
         if unacknowledged {
-            return Reply::new(fields);
+            return Reply::empty();
         }
+        let mut fields = document_with_room(REPLY_BYTES);
         append_number(&mut fields, cstr!("n"), self.n);
         if self.kind == WriteKind::Update {
             append_number(&mut fields, cstr!("nModified"), self.modified);

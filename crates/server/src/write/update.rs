@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backfire_model::Namespace;
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, Document, RawDocument};
+use bson::{Bson, RawDocument};
 
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -19,7 +19,7 @@ use crate::stages::locks::{Access, Inside, create, enter};
 use crate::storage::collection::{Collection, WriteError};
 use crate::storage::record::RecordId;
 use crate::storage::{Value, Writer};
-use crate::update::{ApplyContext, Update};
+use crate::update::{ApplyContext, Oplog, Update};
 use crate::value::view::to_raw;
 use crate::value::{View, compare};
 use crate::write::prepare::{DOCUMENT_MAX_BYTES, id_of};
@@ -62,7 +62,7 @@ pub struct Change {
     /// The document after.
     pub after: RawDocumentBuf,
     /// The change in the oplog's form.
-    pub oplog: Document,
+    pub oplog: Oplog,
     /// Whether anything changed.
     pub changed: bool,
     /// The collection's UUID.
@@ -212,7 +212,7 @@ impl Job<'_> {
         let after = to_raw(&applied.document)?;
         check_size(&after, "Resulting document after update is larger than", 17419)?;
         let change = Change {
-            before: Some(Arc::clone(&before)),
+            before: Some(before.clone()),
             after,
             oplog: applied.oplog,
             changed: applied.changed,
@@ -240,7 +240,7 @@ impl Job<'_> {
         if !self.bypass_validation {
             validation::check(collection, &after, None, shared.profile)?;
         }
-        let change = Change { before: None, after, oplog: document, changed: true, collection: collection.uuid };
+        let change = Change { before: None, after, oplog: Oplog::Whole, changed: true, collection: collection.uuid };
         loop {
             let mut unit = engine::begin(self.op);
             let result = match collection.insert(&mut unit, &change.after) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bson::Bson;
 
-use super::{At, Change, Operator, Parse, document_shown};
+use super::{At, Change, Operator, Parse, document_shown, id_shown};
 use crate::error::{Result, fail};
 use crate::update::storage::identical;
 use crate::value::decimal::Dec;
@@ -141,7 +141,7 @@ impl Operator for Bit {
             Some(number @ (Number::Int(_) | Number::Long(_))) => number,
             _ => {
                 let kind = View::from(&*value).type_name();
-                let text = format!("Cannot apply $bit to a value of non-integral type.{}", at.id_shown);
+                let text = format!("Cannot apply $bit to a value of non-integral type.{}", id_shown(at.id));
                 return fail(2, format!("{text} has the field {} of non-integer type {kind}", at.name));
             }
         };

@@ -14,6 +14,7 @@ use bson::Bson;
 use super::ApplyContext;
 use crate::error::Result;
 use crate::query::QueryContext;
+use crate::value::text;
 
 /// Where an operator is applied.
 pub(crate) struct At<'a> {
@@ -21,8 +22,8 @@ pub(crate) struct At<'a> {
     pub(crate) path: &'a str,
     /// Its last part.
     pub(crate) name: &'a str,
-    /// `_id: 1`, for error texts.
-    pub(crate) id_shown: &'a str,
+    /// `_id`, for error texts.
+    pub(crate) id: Option<&'a Bson>,
     /// Time.
     pub(crate) context: &'a ApplyContext,
     /// Whether the document is about to be inserted.
@@ -65,5 +66,10 @@ pub(crate) fn find(name: &str) -> Option<Parse> {
 
 /// The document in braces, as error texts name it.
 pub(crate) fn document_shown(at: &At<'_>) -> String {
-    format!("{{{}}}", at.id_shown)
+    format!("{{{}}}", id_shown(at.id))
+}
+
+/// `_id: 1`; empty without one.
+pub(crate) fn id_shown(id: Option<&Bson>) -> String {
+    id.map_or_else(String::new, |id| text::element("_id", id.into()))
 }
