@@ -60,6 +60,8 @@ pub struct Profile {
     pub find_and_modify_names_itself: bool,
     /// `getnonce` exists (until 4.8).
     pub getnonce: bool,
+    /// `serverStatus` counts log-ins of cluster members, and handshakes that ask for a user's mechanisms (5.0).
+    pub counts_cluster_log_ins: bool,
     /// The code for a mechanism that is not known: `BadValue`, later `MechanismUnavailable`.
     pub unknown_mechanism_code: i32,
     /// A document that fails validation is refused with `errInfo` (5.0).
@@ -101,6 +103,7 @@ pub static V4_4: Profile = Profile {
     empty_update_operators: false,
     find_and_modify_names_itself: false,
     getnonce: true,
+    counts_cluster_log_ins: false,
     unknown_mechanism_code: 2,
     validation_details: false,
     capped_is_fixed: true,
@@ -167,6 +170,7 @@ pub static V7_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    counts_cluster_log_ins: true,
     unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,
@@ -201,6 +205,7 @@ pub static V8_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    counts_cluster_log_ins: true,
     unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,

@@ -68,6 +68,7 @@ fn status(shared: &Shared) -> Document {
     if let Some(set) = shared.topology.set_name() {
         status.insert("repl", repl(shared, set));
     }
+    status.insert("security", doc! { "authentication": counters.log_ins.document(shared.profile) });
     status.insert(
         "storageEngine",
         doc! { "name": "wiredTiger", "supportsCommittedReads": true, "persistent": false, "readOnly": false },
