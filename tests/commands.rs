@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use backfire_server::profile::{V4_4, V7_0, V8_0};
+use backfire_server::profile::{V4_2, V4_4, V6_0, V7_0, V8_0, V8_2};
 use backfire_tests::Lab;
-use backfire_tests::lab::{check, numbered, with};
+use backfire_tests::lab::{check, in_transaction, numbered, with};
 use bson::{Bson, Document, bson, doc};
 use proptest::prelude::*;
 
@@ -511,5 +511,57 @@ proptest! {
             (first_batch(&lab.ok("test", find).await), without)
         });
         prop_assert_eq!(with_index, without);
+    }
+}
+
+/// Fields that came with later versions are unknown to the ones before, each in the words of its command.
+#[tokio::test(start_paused = true)]
+async fn fields_of_later_versions() {
+    let insert = doc! { "insert": "c", "documents": [{}] };
+    let delete = |hint: bool| {
+        let mut statement = doc! { "q": {}, "limit": 1 };
+        if hint {
+            statement.insert("hint", "_id_");
+        }
+        doc! { "delete": "c", "deletes": [statement] }
+    };
+    let modify = doc! { "findAndModify": "c", "query": {}, "remove": true };
+    let cases = [
+        (&V4_2, with(insert.clone(), doc! { "comment": 1 }), Some((40415, "'insert.comment'"))),
+        (&V4_2, with(delete(false), doc! { "comment": 1 }), Some((40415, "'delete.comment'"))),
+        (&V4_2, delete(true), Some((40415, "'delete.deletes.hint'"))),
+        (&V4_2, with(modify.clone(), doc! { "hint": "_id_" }), Some((51177, "'hint'"))),
+        (&V4_2, doc! { "find": "c", "allowDiskUse": true }, Some((9, "Unrecognized field 'allowDiskUse'"))),
+        (&V4_4, delete(true), None),
+        (&V4_4, with(insert.clone(), doc! { "comment": 1 }), None),
+        (&V4_4, with(insert.clone(), doc! { "rawData": true }), Some((40415, "'insert.rawData'"))),
+        (&V8_0, doc! { "find": "c", "rawData": true }, Some((9, "Unrecognized field 'rawData'"))),
+        (&V8_2, doc! { "find": "c", "rawData": true }, None),
+        (&V8_2, with(insert, doc! { "rawData": true }), None),
+        (&V6_0, doc! { "drop": "none" }, Some((26, "ns not found"))),
+        (&V6_0, doc! { "getnonce": 1 }, None),
+    ];
+    for (profile, command, expected) in cases {
+        let reply = Lab::of(profile).run("test", command.clone()).await;
+        let (code, text) = (reply.get_i32("code").ok(), reply.get_str("errmsg").unwrap_or_default());
+        assert_eq!(code, expected.map(|(code, _)| code), "{} {command}: {reply}", profile.name);
+        assert!(expected.is_none_or(|(_, part)| text.contains(part)), "{} {command}: {reply}", profile.name);
+    }
+}
+
+/// What a server of 4.2 does not say, and a driver adds or does without.
+#[tokio::test(start_paused = true)]
+async fn what_came_with_the_handshake_of_4_4() {
+    for (profile, is_new) in [(&V4_2, false), (&V4_4, true)] {
+        let lab = Lab::of(profile);
+        let hello = lab.ok("admin", doc! { "isMaster": 1 }).await;
+        assert_eq!(hello.contains_key("topologyVersion"), is_new);
+        lab.fail_point("failCommand", doc! { "times": 1 }, doc! { "failCommands": ["insert"], "errorCode": 91 }).await;
+        let insert = || with(doc! { "insert": "c", "documents": [{}] }, numbered(1, 1));
+        assert_eq!(lab.run("test", insert()).await.contains_key("errorLabels"), is_new);
+        let inside = with(doc! { "insert": "new", "documents": [{}] }, in_transaction(2, 1, true));
+        let reply = lab.run("test", inside).await;
+        let error = reply.get_array("writeErrors").ok().and_then(|errors| errors[0].as_document());
+        assert_eq!(error.and_then(|error| int(error, "code")), (!is_new).then_some(263), "{reply}");
     }
 }

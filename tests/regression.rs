@@ -473,6 +473,7 @@ async fn r16_an_old_number_has_one_code_in_every_version() {
 async fn r17_a_statement_of_a_transaction_that_was_not_begun() {
     for profile in PROFILES {
         let lab = Lab::of(profile);
+        lab.ok("test", insert(0)).await;
         lab.ok("test", with(insert(1), in_transaction(1, 4, true))).await;
         lab.ok("admin", with(doc! { "commitTransaction": 1 }, in_transaction(1, 4, false))).await;
         let reply = lab.run("test", with(insert(2), in_transaction(1, 5, false))).await;
@@ -481,7 +482,7 @@ async fn r17_a_statement_of_a_transaction_that_was_not_begun() {
                         number is 4";
         assert_eq!(text(&reply), expected);
         assert_eq!(labels(&reply), ["TransientTransactionError"]);
-        assert_eq!(lab.count(doc! {}).await, 1);
+        assert_eq!(lab.count(doc! {}).await, 2);
     }
 }
 

@@ -52,9 +52,9 @@ pub(super) fn parse(request: &Request, shared: &Arc<Shared>, spelling: Spelling)
         client,
         compression,
         hello_ok: shared.profile.hello && request.get("helloOk").is_some_and(View::is_true),
-        awaited: awaited(request, shared)?,
+        awaited: if shared.profile.new_handshake { awaited(request, shared)? } else { None },
         mechanisms_of: mechanisms_of(request)?,
-        login: speculative(request),
+        login: if shared.profile.new_handshake { speculative(request) } else { None },
     }))
 }
 
@@ -266,7 +266,9 @@ impl Hello {
         if self.hello_ok {
             reply.append(cstr!("helloOk"), true);
         }
-        append_document(&mut reply, cstr!("topologyVersion"), Some(&topology.version_document()));
+        if shared.profile.new_handshake {
+            append_document(&mut reply, cstr!("topologyVersion"), Some(&topology.version_document()));
+        }
         let writable = match self.spelling {
             Spelling::Hello => cstr!("isWritablePrimary"),
             Spelling::IsMaster => cstr!("ismaster"),
