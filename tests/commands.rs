@@ -437,6 +437,8 @@ async fn groups_choose_some_of_their_values() {
 async fn old_versions_do_not_know_what_came_later() {
     for (stage, code) in [
         (doc! { "$setWindowFields": { "output": {} } }, 40324),
+        (doc! { "$densify": { "field": "a", "range": { "step": 1, "bounds": "full" } } }, 40324),
+        (doc! { "$fill": { "output": { "a": { "value": 1 } } } }, 40324),
         (doc! { "$project": { "x": { "$dateAdd": { "startDate": "$d", "unit": "day", "amount": 1 } } } }, 168),
         (doc! { "$group": { "_id": 1, "x": { "$topN": { "n": 1, "sortBy": { "x": 1 }, "output": 1 } } } }, 15952),
     ] {

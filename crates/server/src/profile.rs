@@ -90,7 +90,7 @@ pub struct Profile {
 const RAW_DATA: (&str, &str) = ("*", "rawData");
 
 /// What came with releases after 4.4.0.
-const MISSING_IN_4_4: [&str; 26] = [
+const MISSING_IN_4_4: [&str; 28] = [
     // 4.4.2
     "$rand",
     "$sampleRate",
@@ -103,8 +103,10 @@ const MISSING_IN_4_4: [&str; 26] = [
     "$getField",
     "$setField",
     "$unsetField",
-    // 5.1
+    // 5.1, 5.3
+    "$densify",
     "$documents",
+    "$fill",
     "$tsIncrement",
     "$tsSecond",
     // 5.2
