@@ -134,6 +134,11 @@ impl Matcher {
         bounds::id_equality(&self.root)
     }
 
+    /// The paths that have conditions which hold for every match.
+    pub fn bounded_paths(&self) -> Vec<&str> {
+        bounds::paths(&self.root)
+    }
+
     /// The conditions on `path` that hold for every match: what an index on that path can use.
     pub fn bounds_on(&self, path: &str) -> Vec<Predicate> {
         bounds::predicates(&self.root, path)
