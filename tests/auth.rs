@@ -284,6 +284,56 @@ async fn a_handshake_tells_mechanisms_and_takes_the_first_message() {
 
 /// How Compass and other tools begin: compression is agreed on in the handshake that logs in.
 #[tokio::test(start_paused = true)]
+async fn log_ins_are_counted_by_mechanism() {
+    for profile in [&V4_4, &V7_0] {
+        let lab = Lab::with_auth(profile);
+        let mut wire = lab.connect();
+        // One that comes with the handshake and succeeds, one that does not go on, one that fails, one after the handshake.
+        for (mechanism, goes_on) in [(SHA_256, true), (SHA_1, false)] {
+            let mut client = client(mechanism, "root", "pencil");
+            let mut first = start(&client);
+            first.insert("db", "admin");
+            let hello = doc! { "isMaster": 1, "saslSupportedMechs": "admin.root", "speculativeAuthenticate": first };
+            let reply = ok(&mut wire, "admin", hello).await;
+            let challenge = bytes(reply.get_document("speculativeAuthenticate").expect("a challenge")).to_vec();
+            if goes_on {
+                let proof = client.prove(&challenge, &KeyCache::default()).expect("a proof");
+                ok(&mut wire, "admin", go_on(proof)).await;
+            }
+        }
+        assert!(log_in(&mut lab.connect(), "admin", "root", "eraser").await.contains_key("code"));
+        let mut root = root(&lab).await;
+        refused(
+            &mut lab.connect(),
+            "admin",
+            doc! { "saslStart": 1, "mechanism": "PLAIN", "payload": binary(vec![]) },
+            profile.unknown_mechanism_code,
+            "Received authentication for mechanism PLAIN which is unknown or not enabled",
+        )
+        .await;
+        let status = ok(&mut root, "admin", doc! { "serverStatus": 1 }).await;
+        let security =
+            status.get_document("security").expect("a section").get_document("authentication").expect("counters");
+        let of = |received: i64, successful: i64| doc! { "received": received, "successful": successful };
+        let mechanism = |speculative: Document, all: Document| {
+            if profile.name == "4.4" {
+                doc! { "speculativeAuthenticate": speculative, "authenticate": all }
+            } else {
+                doc! { "speculativeAuthenticate": speculative, "clusterAuthenticate": of(0, 0), "authenticate": all }
+            }
+        };
+        let mechanisms = doc! {
+            "MONGODB-X509": mechanism(of(0, 0), of(0, 0)),
+            "SCRAM-SHA-1": mechanism(of(1, 0), of(1, 0)),
+            "SCRAM-SHA-256": mechanism(of(1, 1), of(3, 2)),
+        };
+        assert_eq!(security.get_document("mechanisms").ok(), Some(&mechanisms));
+        let asked = security.get_i64("saslSupportedMechsReceived").ok();
+        assert_eq!(asked, (profile.name != "4.4").then_some(2));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_log_in_goes_on_over_a_compressed_connection() {
     for compressor in [Compressor::Snappy, Compressor::Zlib { level: -1 }, Compressor::Zstd] {
         let lab = lab();

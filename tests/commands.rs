@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use backfire_server::profile::{V4_4, V7_0, V8_0};
+use backfire_server::profile::{V4_2, V4_4, V6_0, V7_0, V8_0, V8_2};
 use backfire_tests::Lab;
-use backfire_tests::lab::{check, numbered, with};
+use backfire_tests::lab::{check, in_transaction, numbered, with};
 use bson::{Bson, Document, bson, doc};
 use proptest::prelude::*;
 
@@ -437,6 +437,8 @@ async fn groups_choose_some_of_their_values() {
 async fn old_versions_do_not_know_what_came_later() {
     for (stage, code) in [
         (doc! { "$setWindowFields": { "output": {} } }, 40324),
+        (doc! { "$densify": { "field": "a", "range": { "step": 1, "bounds": "full" } } }, 40324),
+        (doc! { "$fill": { "output": { "a": { "value": 1 } } } }, 40324),
         (doc! { "$project": { "x": { "$dateAdd": { "startDate": "$d", "unit": "day", "amount": 1 } } } }, 168),
         (doc! { "$group": { "_id": 1, "x": { "$topN": { "n": 1, "sortBy": { "x": 1 }, "output": 1 } } } }, 15952),
     ] {
@@ -511,5 +513,161 @@ proptest! {
             (first_batch(&lab.ok("test", find).await), without)
         });
         prop_assert_eq!(with_index, without);
+    }
+}
+
+/// A value with others below it.
+fn nested() -> impl Strategy<Value = Bson> {
+    prop_oneof![
+        2 => value(),
+        3 => value().prop_map(|value| bson!({ "b": value })),
+        1 => Just(bson!({})),
+        2 => proptest::collection::vec(prop_oneof![value(), value().prop_map(|value| bson!({ "b": value }))], 0..3)
+            .prop_map(Bson::Array),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+
+    /// A wildcard index finds what is found without it, and a hint of it what it can be used for.
+    #[test]
+    fn a_wildcard_index_changes_nothing_but_the_time(
+        documents in proptest::collection::vec((nested(), value()), 0..20),
+        conditions in (condition(), condition(), condition()),
+        key in prop::sample::select(&["$**", "a.$**", "b.$**"]),
+        projection in prop::sample::select(&["", "a", "-a", "a.b"]),
+    ) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().expect("one");
+        let (with_index, hinted, without) = runtime.block_on(async {
+            let lab = Lab::new();
+            let documents: Vec<_> =
+                (0_i32..).zip(documents).map(|(id, (a, b))| doc! { "_id": id, "a": a, "b": b }).collect();
+            if !documents.is_empty() {
+                lab.ok("test", doc! { "insert": "c", "documents": documents }).await;
+            }
+            let (a, below, b) = conditions;
+            let conditions = [("a", a), ("a.b", below), ("b", b)];
+            let filter: Document = conditions.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?))).collect();
+            let find = doc! { "find": "c", "filter": filter, "sort": { "_id": 1 }, "batchSize": 100 };
+            let without = first_batch(&lab.ok("test", with(find.clone(), doc! { "hint": { "$natural": 1 } })).await);
+            let mut index = doc! { "key": { key: 1 }, "name": "wild" };
+            if key == "$**" && !projection.is_empty() {
+                let path = projection.trim_start_matches('-');
+                index.insert("wildcardProjection", doc! { path: i32::from(path == projection) });
+            }
+            lab.ok("test", doc! { "createIndexes": "c", "indexes": [index] }).await;
+            let with_index = first_batch(&lab.ok("test", find.clone()).await);
+            let hinted = lab.run("test", with(find, doc! { "hint": "wild" })).await;
+            (with_index, if int(&hinted, "code") == Some(291) { None } else { Some(first_batch(&hinted)) }, without)
+        });
+        prop_assert_eq!(hinted.unwrap_or_else(|| without.clone()), without.clone());
+        prop_assert_eq!(with_index, without);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn wildcard_indexes() {
+    let lab = Lab::new();
+    let documents =
+        [doc! { "_id": 1, "a": { "b": [1, 2] } }, doc! { "_id": 2, "a": { "b": 3 }, "c": "x" }, doc! { "_id": 3 }];
+    lab.ok("test", doc! { "insert": "c", "documents": documents.to_vec() }).await;
+    let index = doc! { "key": { "$**": 1 }, "name": "$**_1", "wildcardProjection": { "c": 0 } };
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": [index.clone()] }).await;
+    let listed = first_batch(&lab.ok("test", doc! { "listIndexes": "c" }).await);
+    assert_eq!(listed[1], with(doc! { "v": 2 }, index));
+    let plan = async |filter: Document| {
+        let explained = lab.ok("test", doc! { "explain": { "find": "c", "filter": filter } }).await;
+        let planner = explained.get_document("queryPlanner").expect("a plan").clone();
+        let winning = planner.get_document("winningPlan").expect("one").clone();
+        winning.get_document("inputStage").cloned().unwrap_or(winning)
+    };
+    let scan = plan(doc! { "a.b": { "$gte": 2 } }).await;
+    assert_eq!(scan.get_str("stage").ok(), Some("IXSCAN"), "{scan}");
+    assert_eq!(scan.get_document("keyPattern").ok(), Some(&doc! { "$_path": 1, "a.b": 1 }));
+    let bounds = doc! { "$_path": ["[\"a.b\", \"a.b\"]"], "a.b": ["[2, inf.0]"] };
+    assert_eq!((scan.get_document("indexBounds").ok(), scan.get_bool("isMultiKey").ok()), (Some(&bounds), Some(true)));
+    // What it cannot be used for is looked for everywhere, and says so.
+    for filter in [
+        doc! { "c": "x" },
+        doc! { "a.b": null },
+        doc! { "a": { "b": 3 } },
+        doc! { "a.b.0": 1 },
+        doc! { "_id": { "$gt": 1 }, "c": 1 },
+    ] {
+        assert_ne!(plan(filter.clone()).await.get_str("indexName").ok(), Some("$**_1"), "{filter}");
+    }
+    // It follows what is written.
+    let set = doc! { "update": "c", "updates": [{ "q": { "a.b": 3 }, "u": { "$set": { "a.b": 7 } } }] };
+    assert_eq!(int(&lab.ok("test", set).await, "nModified"), Some(1));
+    assert_eq!((lab.count(doc! { "a.b": 3 }).await, lab.count(doc! { "a.b": 7 }).await), (0, 1));
+    let refused = [
+        (doc! { "key": { "$**": 1, "a": 1 } }, 67),
+        (doc! { "key": { "$**": -1 } }, 67),
+        (doc! { "key": { "$**": 1 }, "unique": true }, 67),
+        (doc! { "key": { "a.$**": 1 }, "sparse": true }, 67),
+        (doc! { "key": { "$**": 1 }, "expireAfterSeconds": 1 }, 67),
+        (doc! { "key": { "$a": 1 } }, 67),
+        (doc! { "key": { "a": 1 }, "wildcardProjection": { "a": 1 } }, 2),
+        (doc! { "key": { "a.$**": 1 }, "wildcardProjection": { "a": 1 } }, 2),
+        (doc! { "key": { "$**": 1 }, "wildcardProjection": {} }, 9),
+        (doc! { "key": { "$**": 1 }, "wildcardProjection": { "a": 1, "b": 0 } }, 9),
+    ];
+    for (index, code) in refused {
+        let index = with(index, doc! { "name": "refused" });
+        let reply = lab.run("test", doc! { "createIndexes": "c", "indexes": [index.clone()] }).await;
+        assert_eq!(int(&reply, "code"), Some(code), "{index}: {reply}");
+    }
+}
+
+/// Fields that came with later versions are unknown to the ones before, each in the words of its command.
+#[tokio::test(start_paused = true)]
+async fn fields_of_later_versions() {
+    let insert = doc! { "insert": "c", "documents": [{}] };
+    let delete = |hint: bool| {
+        let mut statement = doc! { "q": {}, "limit": 1 };
+        if hint {
+            statement.insert("hint", "_id_");
+        }
+        doc! { "delete": "c", "deletes": [statement] }
+    };
+    let modify = doc! { "findAndModify": "c", "query": {}, "remove": true };
+    let cases = [
+        (&V4_2, with(insert.clone(), doc! { "comment": 1 }), Some((40415, "'insert.comment'"))),
+        (&V4_2, with(delete(false), doc! { "comment": 1 }), Some((40415, "'delete.comment'"))),
+        (&V4_2, delete(true), Some((40415, "'delete.deletes.hint'"))),
+        (&V4_2, with(modify.clone(), doc! { "hint": "_id_" }), Some((51177, "'hint'"))),
+        (&V4_2, doc! { "find": "c", "allowDiskUse": true }, Some((9, "Unrecognized field 'allowDiskUse'"))),
+        (&V4_4, delete(true), None),
+        (&V4_4, with(insert.clone(), doc! { "comment": 1 }), None),
+        (&V4_4, with(insert.clone(), doc! { "rawData": true }), Some((40415, "'insert.rawData'"))),
+        (&V8_0, doc! { "find": "c", "rawData": true }, Some((9, "Unrecognized field 'rawData'"))),
+        (&V8_2, doc! { "find": "c", "rawData": true }, None),
+        (&V8_2, with(insert, doc! { "rawData": true }), None),
+        (&V6_0, doc! { "drop": "none" }, Some((26, "ns not found"))),
+        (&V6_0, doc! { "getnonce": 1 }, None),
+    ];
+    for (profile, command, expected) in cases {
+        let reply = Lab::of(profile).run("test", command.clone()).await;
+        let (code, text) = (reply.get_i32("code").ok(), reply.get_str("errmsg").unwrap_or_default());
+        assert_eq!(code, expected.map(|(code, _)| code), "{} {command}: {reply}", profile.name);
+        assert!(expected.is_none_or(|(_, part)| text.contains(part)), "{} {command}: {reply}", profile.name);
+    }
+}
+
+/// What a server of 4.2 does not say, and a driver adds or does without.
+#[tokio::test(start_paused = true)]
+async fn what_came_with_the_handshake_of_4_4() {
+    for (profile, is_new) in [(&V4_2, false), (&V4_4, true)] {
+        let lab = Lab::of(profile);
+        let hello = lab.ok("admin", doc! { "isMaster": 1 }).await;
+        assert_eq!(hello.contains_key("topologyVersion"), is_new);
+        lab.fail_point("failCommand", doc! { "times": 1 }, doc! { "failCommands": ["insert"], "errorCode": 91 }).await;
+        let insert = || with(doc! { "insert": "c", "documents": [{}] }, numbered(1, 1));
+        assert_eq!(lab.run("test", insert()).await.contains_key("errorLabels"), is_new);
+        let inside = with(doc! { "insert": "new", "documents": [{}] }, in_transaction(2, 1, true));
+        let reply = lab.run("test", inside).await;
+        let error = reply.get_array("writeErrors").ok().and_then(|errors| errors[0].as_document());
+        assert_eq!(error.and_then(|error| int(error, "code")), (!is_new).then_some(263), "{reply}");
     }
 }

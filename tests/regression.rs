@@ -19,7 +19,7 @@ use backfire_model::dial::Dial;
 use backfire_model::event::{ServerEvent, What, WriteId};
 use backfire_model::predict::{Stall, Unpredictable, predict};
 use backfire_model::run::Run;
-use backfire_model::scenario::{DriverRules, Gateway, Scenario, Window};
+use backfire_model::scenario::{DriverRules, Gateway, Inner, Scenario, Window};
 use backfire_rehearsal::simulate::sweep::sweep;
 use backfire_rehearsal::{Options, RehearsalError, SimulateOptions, Transport, rehearse, simulate};
 use backfire_report::explain::explanations;
@@ -99,6 +99,121 @@ async fn r2_a_half_applied_bulk_sent_anew() {
         assert!(found.iter().all(|error| error.as_document().and_then(code) == Some(11000)), "{reply}");
         assert_eq!((found.len(), lab.count(doc! {}).await), (errors, total), "ordered: {ordered}");
     }
+}
+
+/// Two upserts of `test.c` at once, each with its filter and its change, while a unique index is there: both are under way
+/// before the first one commits. What each is answered, and what is stored.
+async fn upserts_meet(key: Document, options: Document, statements: [(Document, Document); 2]) -> ([Document; 2], Lab) {
+    let lab = Lab::new();
+    let index = with(doc! { "key": key, "name": "index", "unique": true }, options);
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": [index] }).await;
+    lab.fail_point("stallInEngine", "alwaysOn", doc! {}).await;
+    let mut wires = Vec::new();
+    for (number, (filter, change)) in (1..).zip(statements) {
+        let command = doc! { "update": "c", "updates": [{ "q": filter, "u": change, "upsert": true }] };
+        wires.push(start(&lab, "test", with(command, numbered(number, 1))).await);
+    }
+    lab.fail_point("stallInEngine", "off", doc! {}).await;
+    let mut replies = Vec::new();
+    for wire in &mut wires {
+        replies.push(wire.reply().await.expect("a reply"));
+    }
+    let [first, second] = <[Document; 2]>::try_from(replies).expect("two replies");
+    ([first, second], lab)
+}
+
+/// The error of the first statement of a reply.
+fn write_error(reply: &Document) -> Option<&Document> {
+    reply.get_array("writeErrors").ok()?.first()?.as_document()
+}
+
+/// R2, R3, https://jira.mongodb.org/browse/SERVER-14322: two upserts that both find nothing and both insert. The server tries the
+/// later one again where its filter has an equality for each field of the unique index and nothing else.
+#[tokio::test(start_paused = true)]
+async fn r2_an_upsert_that_meets_another_is_tried_again_by_the_server() {
+    let change = || doc! { "$inc": { "n": 1 } };
+    for (key, filter) in [
+        (doc! { "a": 1 }, doc! { "a": 5 }),
+        (doc! { "a": 1 }, doc! { "a": { "$in": [5] } }),
+        (doc! { "a": 1 }, doc! { "a": { "$eq": 5.0 } }),
+        (doc! { "a": 1, "b": -1 }, doc! { "b": "x", "a": 5 }),
+        (doc! { "a.b": 1 }, doc! { "$and": [{ "a.b": 5 }] }),
+    ] {
+        let statements = [(filter.clone(), change()), (filter.clone(), change())];
+        let ([first, second], lab) = upserts_meet(key, doc! {}, statements).await;
+        assert!(first.contains_key("upserted") && !second.contains_key("upserted"), "{filter}: {first} {second}");
+        assert_eq!((n(&second), second.get_i32("nModified").ok()), (1, Some(1)), "{filter}: {second}");
+        assert_eq!((lab.count(doc! {}).await, lab.count(doc! { "n": 2 }).await), (1, 1), "{filter}");
+        assert_eq!(lab.ledger().counts(0, 0).sends, 2, "the server has no need of a second send");
+    }
+}
+
+/// R2, R3: the same where the filter asks for more or less than the key, or for another value: the client gets 11000, and must try
+/// again itself.
+#[tokio::test(start_paused = true)]
+async fn r2_an_upsert_that_asks_for_more_than_the_key_fails() {
+    let change = || doc! { "$set": { "n": 1 } };
+    let by = |filter: Document| (filter, change());
+    let cases = [
+        (doc! { "a": 1 }, doc! {}, [by(doc! { "a": 5, "b": 1 }), by(doc! { "a": 5, "b": 2 })]),
+        (doc! { "a": 1 }, doc! {}, [by(doc! { "a": 5 }), by(doc! { "a": 5, "b": { "$gt": 2 } })]),
+        (doc! { "a": 1 }, doc! {}, [by(doc! { "a": 5 }), by(doc! { "a": { "$gte": 5, "$eq": 5 } })]),
+        (doc! { "a": 1, "b": 1 }, doc! {}, [by(doc! { "a": 5 }), by(doc! { "a": 5 })]),
+        (doc! { "a": 1 }, doc! {}, [by(doc! { "a": 5 }), (doc! { "a": 6 }, doc! { "$set": { "a": 5 } })]),
+        (
+            doc! { "a": 1 },
+            doc! { "collation": { "locale": "en", "strength": 2 } },
+            [by(doc! { "a": "x" }), by(doc! { "a": "X" })],
+        ),
+    ];
+    for (key, options, statements) in cases {
+        let told = format!("{key} {statements:?}");
+        let ([first, second], lab) = upserts_meet(key, options, statements).await;
+        assert!(first.contains_key("upserted"), "{told}: {first}");
+        assert_eq!(write_error(&second).and_then(code), Some(11000), "{told}: {second}");
+        assert_eq!(lab.count(doc! {}).await, 1, "{told}");
+    }
+}
+
+/// R2, R3: `findAndModify` is held to the same rule, an update of many documents is never tried again, and a driver does not send
+/// again what was answered with 11000.
+#[tokio::test(start_paused = true)]
+async fn r2_who_tries_an_upsert_again() {
+    let lab = Lab::new();
+    let index = doc! { "key": { "a": 1 }, "name": "a", "unique": true };
+    lab.ok("test", doc! { "createIndexes": "c", "indexes": [index] }).await;
+    for (key, filter, multi, expected) in [
+        (1, doc! { "a": 1 }, false, None),
+        (2, doc! { "a": 2, "b": 1 }, false, Some(11000)),
+        (3, doc! { "a": 3 }, true, Some(11000)),
+    ] {
+        lab.fail_point("stallInEngine", "alwaysOn", doc! {}).await;
+        let mut insert = start(&lab, "test", doc! { "insert": "c", "documents": [{ "a": key }] }).await;
+        let modify = doc! {
+            "findAndModify": "c", "query": filter.clone(), "update": { "$set": { "n": 1 } }, "upsert": true, "new": true
+        };
+        let update = doc! {
+            "update": "c", "updates": [{ "q": filter, "u": { "$set": { "n": 1 } }, "upsert": true, "multi": multi }]
+        };
+        let mut upsert = start(&lab, "test", if multi { update } else { modify }).await;
+        lab.fail_point("stallInEngine", "off", doc! {}).await;
+        assert_eq!(n(&insert.reply().await.expect("a reply")), 1);
+        let reply = upsert.reply().await.expect("a reply");
+        assert_eq!(code(&reply).or_else(|| write_error(&reply).and_then(code)), expected, "{reply}");
+        assert_eq!(lab.count(doc! { "a": key }).await, 1);
+    }
+    let sends = Arc::new(Mutex::new(0));
+    let counted = Arc::clone(&sends);
+    let client = lab.client("retryWrites=true", move |event: &Event| {
+        if let Event::Command(CommandEvent::Started(command)) = event {
+            *counted.lock() += i32::from(command.command_name == "update");
+        }
+    });
+    let collection = client.database("test").collection("c");
+    let failed = collection.update_one(doc! { "a": 1, "b": 9 }, doc! { "$set": { "n": 2 } });
+    let error = failed.option("upsert", true).expect("an option").await.expect_err("the key is there");
+    assert!(format!("{error:?}").contains("11000"), "{error:?}");
+    assert_eq!(*sends.lock(), 1);
 }
 
 /// R3, https://github.com/sboesebeck/morphium/issues/359: the reply is lost after the write was applied. The resend finds
@@ -358,6 +473,7 @@ async fn r16_an_old_number_has_one_code_in_every_version() {
 async fn r17_a_statement_of_a_transaction_that_was_not_begun() {
     for profile in PROFILES {
         let lab = Lab::of(profile);
+        lab.ok("test", insert(0)).await;
         lab.ok("test", with(insert(1), in_transaction(1, 4, true))).await;
         lab.ok("admin", with(doc! { "commitTransaction": 1 }, in_transaction(1, 4, false))).await;
         let reply = lab.run("test", with(insert(2), in_transaction(1, 5, false))).await;
@@ -366,7 +482,7 @@ async fn r17_a_statement_of_a_transaction_that_was_not_begun() {
                         number is 4";
         assert_eq!(text(&reply), expected);
         assert_eq!(labels(&reply), ["TransientTransactionError"]);
-        assert_eq!(lab.count(doc! {}).await, 1);
+        assert_eq!(lab.count(doc! {}).await, 2);
     }
 }
 
@@ -940,6 +1056,24 @@ async fn r60_a_gateway_that_retries_is_a_layer_of_its_own() {
     });
     let run = rehearsed(&scenario, 1.0).await.unwrap_or_else(|error| panic!("{error}"));
     assert_eq!((run.differences(), run.measured.0.sends, run.measured.1.sends_by_driver), (vec![], 8, Some(2)));
+}
+
+/// R78, https://github.com/icanbwell/fhir-server/pull/2458 and 2507: three retries around a call that retries twice itself. Twelve
+/// sends, as predicted. (That a dead letter which cannot be published leaves the offset where it was:
+/// `a_failed_write_is_never_passed_over` of the consumer's tests.)
+#[test]
+fn r78_nested_retries_multiply() {
+    let scenario = changed("store-inventory", |scenario| {
+        scenario.client.uri.push_str("&retryWrites=false");
+        scenario.retry.back_off = BackOff::fixed(100, 3);
+        scenario.retry.inner = vec![Inner { name: "@Retryable".to_owned(), back_off: BackOff::fixed(10, 2) }];
+        scenario.stall = Stall::Reset { times: 100_000 };
+    });
+    let simulated = simulate(&scenario, SimulateOptions::default()).expect("it runs");
+    let promised = simulated.predicted.as_ref().expect("a prediction");
+    assert_eq!((promised.counts.executions, promised.counts.sends), (12, 12));
+    let outcome = &simulated.outcome;
+    assert_eq!((outcome.executions, outcome.sends, outcome.dead_lettered), (12, 12, 1), "{outcome:#?}");
 }
 
 /// R85, https://github.com/rob3000/nestjs-kafka/issues/26: a consumer that crashes after its retries and is started again has no

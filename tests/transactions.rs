@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use backfire_driver::events::Event;
+use backfire_driver::{SessionOptions, TransactionOptions};
 use backfire_server::profile::{V4_4, V7_0, V8_0};
 use backfire_tests::lab::{in_transaction, numbered, with};
 use backfire_tests::{Lab, Wire};
@@ -496,6 +498,35 @@ async fn fail_points_reach_the_end_of_a_transaction() {
     assert_eq!(lab.count(doc! { "v": 1 }).await, 1);
     lab.ok("admin", commit()).await;
     assert_eq!(counter(&lab, "totalCommitted").await, 1);
+}
+
+/// What a driver sends for one transaction: its statements have one number, and are no resends of each other. The commit whose
+/// reply is lost is sent twice.
+#[tokio::test(start_paused = true)]
+async fn statements_of_a_driver_are_counted_once() {
+    let lab = Lab::of(&V7_0);
+    lab.ok("test", insert(0)).await;
+    let client = lab.client("retryWrites=true", |_: &Event| {});
+    let collection = client.database("test").collection("c");
+    let session = client.start_session(SessionOptions::default()).expect("a session");
+    let before = lab.ledger().counts(0, 0);
+    session.start_transaction(TransactionOptions::default()).expect("nothing is open");
+    for value in 1..=3 {
+        let set = doc! { "$set": { "v": value } };
+        collection.update_one(doc! { "_id": 0 }, set).session(&session).await.expect("an update");
+    }
+    lab.fail_point("loseReply", doc! { "times": 1 }, doc! { "commands": ["commitTransaction"] }).await;
+    session.commit_transaction().await.expect("the second commit is answered");
+    // Outside of transactions the same session resends.
+    lab.fail_point("loseReply", doc! { "times": 1 }, doc! { "commands": ["update"] }).await;
+    let set = doc! { "$set": { "v": 9 } };
+    collection.update_one(doc! { "_id": 0 }, set).session(&session).await.expect("an update");
+    let ledger = lab.ledger();
+    let counts = ledger.counts(0, 0);
+    let more = (counts.sends - before.sends, counts.resends - before.resends, counts.copies - before.copies);
+    assert_eq!(more, (3 + 2 + 2, 1 + 1, 2));
+    assert_eq!((counts.overlapping_copies_max, ledger.waiting_resends()), (1, 0));
+    assert_eq!(ledger.extras().answered_from_history, Some(1));
 }
 
 async fn reply_to(lab: &Lab, command: Document) -> Option<Document> {

@@ -142,6 +142,46 @@ await check('session', async () => {
   ok(session.hasEnded);
 });
 
+await check('transaction, committed', async () => {
+  const session = client.startSession();
+  const returned = await session.withTransaction(async () => {
+    await parts.insertOne({ _id: 10, sku: 't', stock: 1 }, { session });
+    await parts.updateOne({ _id: 10 }, { $inc: { stock: 1 } }, { session });
+    equal((await parts.findOne({ _id: 10 }, { session })).stock, 2);
+    equal(await parts.findOne({ _id: 10 }), null);
+    return 'done';
+  });
+  equal([returned, (await parts.findOne({ _id: 10 })).stock], ['done', 2]);
+  await session.endSession();
+});
+await check('transaction, aborted', async () => {
+  const session = client.startSession();
+  session.startTransaction({ readConcern: { level: 'snapshot' }, writeConcern: { w: 'majority' } });
+  await parts.deleteOne({ _id: 10 }, { session });
+  equal(await parts.countDocuments({ _id: 10 }, { session }), 0);
+  await session.abortTransaction();
+  equal(await parts.countDocuments({ _id: 10 }), 1);
+  await rejects(session.withTransaction(() => parts.insertOne({ _id: 10 }, { session })), { code: 11000 });
+  equal((await parts.findOne({ _id: 10 })).stock, 2);
+  await session.endSession();
+});
+await check('transactions that meet', async () => {
+  const [one, other] = [client.startSession(), client.startSession()];
+  one.startTransaction();
+  other.startTransaction();
+  await parts.updateOne({ _id: 10 }, { $set: { stock: 5 } }, { session: one });
+  await rejects(parts.updateOne({ _id: 10 }, { $set: { stock: 6 } }, { session: other }), (error) => {
+    equal([error.code, error.hasErrorLabel('TransientTransactionError')], [112, true]);
+    return true;
+  });
+  await other.abortTransaction();
+  await one.commitTransaction();
+  // Said again, it is still committed.
+  await one.commitTransaction();
+  equal((await parts.findOneAndDelete({ _id: 10 })).stock, 5);
+  await Promise.all([one.endSession(), other.endSession()]);
+});
+
 await check('delete', async () => {
   equal((await parts.deleteOne({ _id: 9 })).deletedCount, 1);
   equal((await parts.deleteMany({ kind: 'nut' })).deletedCount, 2);

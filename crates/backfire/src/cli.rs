@@ -336,7 +336,7 @@ pub struct Serve {
     #[arg(long, default_value_t = 27017)]
     pub port: u16,
     /// The server version to behave like.
-    #[arg(long, default_value = "7.0", value_parser = ["4.4", "7.0", "8.0"])]
+    #[arg(long, default_value = "7.0", value_parser = ["4.2", "4.4", "6.0", "7.0", "8.0", "8.2"])]
     pub profile: String,
     /// Allow an address that other machines can reach, although nobody has to log in.
     #[arg(long)]

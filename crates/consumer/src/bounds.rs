@@ -185,6 +185,11 @@ mod tests {
         for (executions, elapsed_ms, wait_ms, spent) in cases {
             assert_eq!(bounds.spent(executions, elapsed_ms, wait_ms), spent, "{executions} {elapsed_ms} {wait_ms}");
         }
+        // Report R81: the error names which bound was spent.
+        assert_eq!(
+            [Spent::AttemptCap, Spent::RetryWindow].map(|spent| spent.to_string()),
+            ["attempt cap", "retry window"]
+        );
         let strict = Bounds { grant_one_retry: false, ..bounds };
         assert_eq!(strict.spent(1, 15_000, 0), Some(Spent::RetryWindow));
         assert_eq!(Bounds::default().spent(u32::MAX, u64::MAX, u64::MAX), None);

@@ -393,12 +393,18 @@ pub const DIALS: &[Dial] = &[
             Ok(())
         },
     ),
-    dial("profile", &[], Kind::Word(&["4.4", "7.0", "8.0"]), "the server version to behave like", |scenario, value| {
-        if let Value::Word(word) = value {
-            scenario.profile = (*word).to_owned();
-        }
-        Ok(())
-    }),
+    dial(
+        "profile",
+        &[],
+        Kind::Word(&["4.2", "4.4", "6.0", "7.0", "8.0", "8.2"]),
+        "the server version to behave like",
+        |scenario, value| {
+            if let Value::Word(word) = value {
+                scenario.profile = (*word).to_owned();
+            }
+            Ok(())
+        },
+    ),
 ];
 
 impl Dial {

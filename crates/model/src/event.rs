@@ -196,6 +196,10 @@ pub enum ServerEvent {
         command: String,
         /// `db.collection`.
         namespace: String,
+        /// Whether it is a statement of a multi-document transaction, or the end of one: then the same identity does not make it
+        /// a resend.
+        #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+        in_transaction: bool,
     },
     /// The operation waits.
     Waiting {
@@ -352,6 +356,18 @@ mod tests {
             r#"{"at_ms":30000,"side":"server","event":"waiting","op":7,"lsid":"01010101-0101-0101-0101-010101010101","txnNumber":1,"wait":"session"}"#
         );
         assert_eq!(serde_json::from_str::<Event>(&json).unwrap(), event);
+    }
+
+    #[test]
+    fn a_stream_that_knows_nothing_of_transactions_is_read() {
+        let old = r#"{"at_ms":1,"side":"server","event":"arrived","op":7,"lsid":null,"txnNumber":null,"connection":1,"request_id":2,"command":"insert","namespace":"db.c"}"#;
+        let mut event: Event = serde_json::from_str(old).unwrap();
+        assert_eq!(serde_json::to_string(&event).unwrap(), old);
+        let What::Server(ServerEvent::Arrived { in_transaction, .. }) = &mut event.what else { panic!("{event:?}") };
+        assert!(!std::mem::replace(in_transaction, true));
+        let new = serde_json::to_string(&event).unwrap();
+        assert_eq!(new, old.replace("\"db.c\"", "\"db.c\",\"in_transaction\":true"));
+        assert_eq!(serde_json::from_str::<Event>(&new).unwrap(), event);
     }
 
     #[test]

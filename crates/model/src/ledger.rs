@@ -11,6 +11,8 @@ use crate::ids::{Execution, OpId, RequestId};
 
 /// Commands that write documents.
 const WRITE_COMMANDS: [&str; 5] = ["insert", "update", "delete", "findAndModify", "bulkWrite"];
+/// The command that makes a transaction's writes last.
+const COMMIT: &str = "commitTransaction";
 /// `MaxTimeMSExpired`.
 const MAX_TIME_MS_EXPIRED: i32 = 50;
 /// `ClientDisconnect`.
@@ -62,10 +64,26 @@ struct Op {
     key: Option<CopyKey>,
     execution: Option<Execution>,
     waits_for_session: bool,
+    /// It repeats what was sent before.
+    is_resend: bool,
+    /// A statement of a multi-document transaction: sent once, whatever its identity says.
+    is_statement: bool,
     /// A fail point holds it, before its session.
     held: bool,
     holds_session: bool,
     ended: bool,
+}
+
+/// What a command is to the ledger.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Sent {
+    /// A write of its own.
+    Write,
+    /// A write that is a statement of a transaction.
+    Statement,
+    /// The commit of a transaction that has such a statement.
+    Commit,
+    Read,
 }
 
 impl Op {
@@ -82,12 +100,18 @@ struct Copies {
     active: u64,
     /// Operations that wait for a session.
     waiting: u64,
+    /// Those of them that are statements of a transaction, and no resends.
+    waiting_statements: u64,
     /// Operations that have the session and have not ended.
     holding: u64,
     /// Operations that a fail point holds.
     held: u64,
     /// Whether one of its operations ever began its statements.
     executed: bool,
+    /// Whether it is a multi-document transaction.
+    is_transaction: bool,
+    /// Whether the transaction's commit has arrived.
+    commits: bool,
     execution: Option<Execution>,
 }
 
@@ -103,7 +127,7 @@ impl Copies {
 
     /// Its operations that wait for the session that another of them holds.
     fn waiting_resends(&self) -> u64 {
-        if self.holding > 0 { self.waiting } else { 0 }
+        if self.holding > 0 { self.waiting - self.waiting_statements } else { 0 }
     }
 
     /// Its operations that have not ended.
@@ -116,6 +140,7 @@ impl Copies {
         let parts = [
             (&mut self.active, op.is_active()),
             (&mut self.waiting, op.waits_for_session && !op.ended),
+            (&mut self.waiting_statements, op.waits_for_session && op.is_statement && !op.ended),
             (&mut self.holding, op.holds_session && !op.ended),
             (&mut self.held, op.held && !op.ended),
         ];
@@ -191,15 +216,19 @@ impl Ledger {
     }
 
     fn server(&mut self, event: &ServerEvent) {
-        if let ServerEvent::Arrived { op, write, request_id, command, namespace, .. } = event {
+        if let ServerEvent::Arrived { op, write, request_id, command, namespace, in_transaction, .. } = event {
             let counts = match &self.namespace {
                 Some(wanted) => wanted == namespace,
                 None => !SERVER_DATABASES.iter().any(|database| namespace.starts_with(database)),
             };
-            if counts {
-                let is_write = WRITE_COMMANDS.contains(&command.as_str());
-                self.arrived(*op, *write, *request_id, is_write);
-            }
+            let sent = match command.as_str() {
+                COMMIT if self.is_transaction(write) => Sent::Commit,
+                _ if !counts => return,
+                command if !WRITE_COMMANDS.contains(&command) => Sent::Read,
+                _ if *in_transaction => Sent::Statement,
+                _ => Sent::Write,
+            };
+            self.arrived(*op, *write, *request_id, sent);
             return;
         }
         let Some(before) = self.ops.get(&event.op()).copied() else { return };
@@ -238,18 +267,39 @@ impl Ledger {
         self.live = self.live + copy.live() - before.2;
     }
 
-    fn arrived(&mut self, id: OpId, write: WriteId, request_id: RequestId, is_write: bool) {
+    fn is_transaction(&self, write: &WriteId) -> bool {
+        self.copies.get(&CopyKey::Numbered(*write)).is_some_and(|copy| copy.is_transaction)
+    }
+
+    fn arrived(&mut self, id: OpId, write: WriteId, request_id: RequestId, sent: Sent) {
         let execution = self.executions.get(&(write, request_id)).copied();
-        let key = is_write.then_some(match write {
+        let key = (sent != Sent::Read).then_some(match write {
             WriteId { txn_number: Some(_), .. } => CopyKey::Numbered(write),
             _ => CopyKey::Unnumbered(id),
         });
-        let op = Op { key, execution, waits_for_session: false, held: false, holds_session: false, ended: false };
+        let known = key.and_then(|key| self.copies.get(&key));
+        let is_resend = match sent {
+            Sent::Write => known.is_some(),
+            Sent::Commit => known.is_some_and(|copy| copy.commits),
+            Sent::Statement | Sent::Read => false,
+        };
+        let op = Op {
+            key,
+            execution,
+            waits_for_session: false,
+            is_resend,
+            is_statement: sent == Sent::Statement,
+            held: false,
+            holds_session: false,
+            ended: false,
+        };
         if let Some(key) = key {
             self.sends += 1;
-            self.resends += u64::from(self.copies.contains_key(&key));
+            self.resends += u64::from(is_resend);
             self.change(key, |copy| {
                 copy.count(&op, true);
+                copy.is_transaction |= sent == Sent::Statement;
+                copy.commits |= sent == Sent::Commit;
                 copy.execution = copy.execution.or(execution);
             });
         }
@@ -329,6 +379,12 @@ impl Ledger {
         self.ops.contains_key(&op)
     }
 
+    /// Whether an operation repeats what was sent before. A statement of a multi-document transaction does not, though all of them
+    /// have one identity; the second commit of a transaction does.
+    pub fn is_resend(&self, op: OpId) -> bool {
+        self.ops.get(&op).is_some_and(|op| op.is_resend)
+    }
+
     /// The copy that an operation belongs to; `None` for one that does not count.
     pub fn copy_of_op(&self, op: OpId) -> Option<CopyKey> {
         self.ops.get(&op).and_then(|op| op.key)
@@ -363,7 +419,16 @@ mod tests {
             app_name: None,
             command: command.into(),
             namespace: namespace.into(),
+            in_transaction: false,
         })
+    }
+
+    fn in_transaction(op: i32, write: WriteId, command: &str, namespace: &str) -> What {
+        let mut what = arrived(op, write, command, namespace);
+        if let What::Server(ServerEvent::Arrived { in_transaction, .. }) = &mut what {
+            *in_transaction = true;
+        }
+        what
     }
 
     fn executing(op: i32, write: WriteId) -> What {
@@ -391,6 +456,66 @@ mod tests {
             namespace: "db.c".into(),
             attempt: 1,
         })
+    }
+
+    /// Each with `admin.$cmd`, where the end of a transaction goes.
+    fn commit(op: i32, write: WriteId) -> What {
+        in_transaction(op, write, "commitTransaction", "admin.$cmd")
+    }
+
+    #[test]
+    fn statements_of_a_transaction_are_no_resends() {
+        let (a, b) = (write(1), write(2));
+        let statements = [
+            in_transaction(1, a, "insert", "db.c"),
+            executing(1, a),
+            ended(1, a, Outcome::Ok),
+            in_transaction(2, a, "find", "db.c"),
+            in_transaction(3, a, "update", "db.c"),
+            executing(3, a),
+        ];
+        let ends = [ended(3, a, Outcome::Ok), commit(4, a), executing(4, a)];
+        let again = [commit(5, a), waiting(5, a, Wait::Session), commit(6, b)];
+        let numbers = |events: &[&[What]]| {
+            let ledger = play(events.concat());
+            let counts = ledger.counts(ledger.waiting_resends(), 0);
+            (counts.sends, counts.resends, counts.copies, counts.overlapping_copies_max, counts.waiting_resends)
+        };
+        assert_eq!(numbers(&[&statements]), (2, 0, 1, 1, 0));
+        assert_eq!(numbers(&[&statements, &ends]), (3, 0, 1, 1, 0));
+        // The commit of b counts nowhere: b has written nothing that counts.
+        assert_eq!(numbers(&[&statements, &ends, &again]), (4, 1, 1, 1, 1));
+        // Two statements side by side: the later one waits for the session and is no resend that does.
+        let overtaking = [in_transaction(4, a, "delete", "db.c"), waiting(4, a, Wait::Session)];
+        assert_eq!(numbers(&[&statements, &overtaking]), (3, 0, 1, 1, 0));
+        let ledger = play([&statements[..], &ends, &again].concat());
+        assert_eq!([1, 2, 3, 4, 5, 6].map(|op| ledger.is_resend(OpId(op))), [false, false, false, false, true, false]);
+        assert_eq!(ledger.copy_of_op(OpId(6)), None);
+    }
+
+    #[test]
+    fn a_commit_is_a_copy_that_runs() {
+        let a = write(1);
+        let other = write(2);
+        let ledger = play([
+            sent(1, a, 1),
+            in_transaction(1, a, "update", "db.c"),
+            executing(1, a),
+            ended(1, a, Outcome::Ok),
+            sent(2, other, 2),
+            in_transaction(2, other, "update", "db.c"),
+            executing(2, other),
+            ended(2, other, Outcome::Ok),
+            commit(3, a),
+            executing(3, a),
+            commit(4, other),
+            executing(4, other),
+            committed(4, other),
+            committed(3, a),
+        ]);
+        let counts = ledger.counts(0, 0);
+        assert_eq!((counts.sends, counts.copies, counts.overlapping_copies_max), (4, 2, 2));
+        assert_eq!(ledger.extras().late_copies, Some(1), "the older execution's transaction was committed last");
     }
 
     #[test]

@@ -132,6 +132,7 @@ mod tests {
             app_name: Some(app_name.to_owned()),
             command: "insert".into(),
             namespace: "db.c".into(),
+            in_transaction: false,
         })
     }
 

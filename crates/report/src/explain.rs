@@ -146,6 +146,7 @@ mod tests {
             app_name: Some("orders".into()),
             command: "insert".into(),
             namespace: "db.c".into(),
+            in_transaction: false,
         }
     }
 

@@ -67,6 +67,8 @@ struct Grouper<'a> {
     sends: BTreeMap<(WriteId, RequestId), usize>,
     /// The groups of writes that have a number.
     writes: BTreeMap<WriteId, usize>,
+    /// The groups of multi-document transactions, for their commits: those name no collection.
+    transactions: BTreeMap<WriteId, usize>,
     ops: BTreeMap<OpId, usize>,
     /// Events of reads: they join a group that exists in the end.
     reads: BTreeMap<OpId, (&'a str, Vec<u32>)>,
@@ -167,10 +169,15 @@ impl<'a> Grouper<'a> {
     }
 
     fn server(&mut self, event: &'a ServerEvent, record: Option<RecordId>, at: u32, ledger: &Ledger) {
-        if let ServerEvent::Arrived { op, namespace, write, request_id, .. } = event
-            && counts(namespace, ledger)
+        let is_of_copy = ledger.copy_of_op(event.op()).is_some();
+        if let ServerEvent::Arrived { op, namespace, write, request_id, in_transaction, .. } = event
+            && (is_of_copy || counts(namespace, ledger))
         {
-            if ledger.copy_of_op(*op).is_some() {
+            if is_of_copy && !counts(namespace, ledger) {
+                if let Some(group) = self.transactions.get(write) {
+                    self.ops.insert(*op, *group);
+                }
+            } else if is_of_copy {
                 let sent = self.sends.get(&(*write, *request_id)).or_else(|| self.writes.get(write)).copied();
                 let sent = sent.filter(|group| self.groups[*group].namespace.as_ref().is_none_or(|of| of == namespace));
                 let group = match (record, sent) {
@@ -178,6 +185,9 @@ impl<'a> Grouper<'a> {
                     (None, Some(sent)) => sent,
                     (None, None) => self.group_of(Key::Namespace(namespace)),
                 };
+                if *in_transaction {
+                    self.transactions.entry(*write).or_insert(group);
+                }
                 self.ops.insert(*op, group);
                 self.reads.remove(op);
             } else {

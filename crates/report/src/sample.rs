@@ -86,6 +86,7 @@ pub fn arrival(op: i32, write: WriteId, request: i32, command: &str, namespace: 
         app_name: Some("shop".into()),
         command: command.into(),
         namespace: namespace.into(),
+        in_transaction: false,
     })
 }
 

@@ -74,6 +74,15 @@ fn client() -> impl Strategy<Value = ClientEvent> {
     ]
 }
 
+/// A command, its collection, and whether it is part of a transaction.
+fn arrival() -> impl Strategy<Value = (String, String, bool)> {
+    prop_oneof![
+        4 => (text(), text(), any::<bool>())
+            .prop_map(|(command, namespace, in_transaction)| (command, format!("db.{namespace}"), in_transaction)),
+        1 => Just(("commitTransaction".to_owned(), "admin.$cmd".to_owned(), true)),
+    ]
+}
+
 fn server() -> impl Strategy<Value = ServerEvent> {
     let of = || ((0..20_i32).prop_map(OpId), write());
     let outcome = prop_oneof![
@@ -82,7 +91,8 @@ fn server() -> impl Strategy<Value = ServerEvent> {
         (any::<i32>(), text()).prop_map(|(code, code_name)| Outcome::Error { code, code_name }),
     ];
     prop_oneof![
-        3 => (of(), any::<i64>(), 0..4_i32, text(), text()).prop_map(|((op, write), connection, request, command, namespace)| {
+        3 => (of(), any::<i64>(), 0..4_i32, arrival()).prop_map(|((op, write), connection, request, arrival)| {
+            let (command, namespace, in_transaction) = arrival;
             ServerEvent::Arrived {
                 op,
                 write,
@@ -90,7 +100,8 @@ fn server() -> impl Strategy<Value = ServerEvent> {
                 request_id: RequestId(request),
                 app_name: Some(command.clone()),
                 command,
-                namespace: format!("db.{namespace}"),
+                namespace,
+                in_transaction,
             }
         }),
         1 => (of(), wait()).prop_map(|((op, write), wait)| ServerEvent::Waiting { op, write, wait }),

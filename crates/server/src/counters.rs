@@ -4,6 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bson::{Document, doc};
 
+use crate::auth::counters::LogInCounters;
+
 /// Counters since the server started.
 #[derive(Debug, Default)]
 pub struct Counters {
@@ -28,6 +30,8 @@ pub struct Counters {
     pub ttl_deleted: AtomicU64,
     /// How often expired documents were looked for.
     pub ttl_passes: AtomicU64,
+    /// Log-ins.
+    pub log_ins: LogInCounters,
 }
 
 /// `opcounters`: statements by kind.

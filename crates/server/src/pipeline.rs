@@ -121,13 +121,14 @@ async fn stages(op: &Arc<Op>, request: &Request, facts: &mut Facts) -> Result<(R
     facts.ends_transaction = spec.ends_transaction;
     lookup::admin_only(spec, database)?;
     authorization::logged_in(op, spec)?;
+    lookup::fields(op, spec, request)?;
     let invocation = (spec.parse)(request, &op.shared)?;
     facts.session = session_fields::read(op, spec, request)?;
 
     fail_point::before_command(op, spec, &*invocation, facts).await?;
 
     checks::database_name(database)?;
-    checks::session_options(spec, &facts.session, database)?;
+    checks::session_options(spec, op.shared.profile, &facts.session, database)?;
     checks::generic_fields(request)?;
     authorization::allowed(op, spec, request)?;
     checks::primary(op, spec, request)?;

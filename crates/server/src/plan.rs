@@ -16,7 +16,7 @@ use crate::query::{Matcher, Sort};
 use crate::storage::collection::{Collection, Index};
 use crate::storage::record::RecordId;
 use crate::storage::{Direction, Key, Snapshot, Value};
-use crate::value::{View, key_string, text};
+use crate::value::{View, key_string, text, wildcard};
 
 /// How many entries are read from storage at a time.
 const READ_AHEAD: usize = 64;
@@ -451,6 +451,9 @@ const MAX_RANGES: usize = 200;
 
 /// The ranges that an index can give, and how much they are worth: more for a value than for a limit.
 fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(usize, VecDeque<KeyRange>)> {
+    if index.pattern.wildcard().is_some() {
+        return wildcard_ranges(index, matcher);
+    }
     let (mut prefixes, mut worth): (Vec<Vec<u8>>, usize) = (vec![Vec::new()], 0);
     let joined = |prefix: &Vec<u8>, bytes: &[u8]| [prefix, bytes].concat();
     for (predicates, (_, direction)) in used(index, matcher).iter().zip(index.pattern.fields()) {
@@ -479,6 +482,36 @@ fn ranges_of(index: &Index, matcher: &Matcher) -> Option<(usize, VecDeque<KeyRan
     (worth > 0).then(|| (worth, ordered(prefixes.into_iter().map(whole).collect())))
 }
 
+/// The path of a filter that a wildcard index is read for, and the condition on it: one that only values can meet which are
+/// in the index, so nothing about documents, or about null, which what is missing is as well.
+pub fn used_of_wildcard(index: &Index, matcher: &Matcher) -> Option<(String, Predicate)> {
+    let wildcard = index.pattern.wildcard()?;
+    let is_usable = |predicate: &Predicate| match predicate {
+        Predicate::Points(values) => !values.iter().any(|value| matches!(value, Bson::Null | Bson::Document(_))),
+        Predicate::Range(_) => true,
+    };
+    let of_path = |path: &str| {
+        let predicates = matcher.bounds_on(path).into_iter().filter(is_usable);
+        predicates.map(|predicate| (path.to_owned(), predicate)).collect::<Vec<_>>()
+    };
+    let covered = matcher.bounded_paths().into_iter().filter(|path| wildcard.covers(path));
+    let mut found: Vec<_> = covered.flat_map(of_path).collect();
+    let best = found.iter().position(|(_, predicate)| matches!(predicate, Predicate::Points(_))).unwrap_or(0);
+    (best < found.len()).then(|| found.swap_remove(best))
+}
+
+fn wildcard_ranges(index: &Index, matcher: &Matcher) -> Option<(usize, VecDeque<KeyRange>)> {
+    let (path, predicate) = used_of_wildcard(index, matcher)?;
+    let prefix = wildcard::prefix(&path);
+    let at_path = |range: KeyRange| KeyRange {
+        start: [&prefix[..], &range.start].concat(),
+        end: [&prefix[..], &range.end].concat(),
+    };
+    let ranges = predicate.key_ranges(key_string::Direction::Ascending, index.pattern.collation());
+    // Worth a little less than an index on the path itself.
+    Some((1, ordered(ranges.into_iter().map(at_path).collect())))
+}
+
 fn ordered(mut ranges: Vec<KeyRange>) -> VecDeque<KeyRange> {
     ranges.sort_by(|left, right| left.start.cmp(&right.start));
     ranges.dedup();
@@ -504,6 +537,10 @@ fn hinted(collection: &Collection, matcher: &Matcher, hint: &Hint) -> Result<Acc
         )));
     };
     let same_collation = index.pattern.collation() == matcher.collation();
+    if index.pattern.wildcard().is_some() && (!same_collation || used_of_wildcard(index, matcher).is_none()) {
+        let text = "planner returned error :: caused by :: No query solutions";
+        return fail(291, format!("error processing query: ns={} {text}", collection.ns));
+    }
     let ranges = ranges_of(index, matcher)
         .filter(|_| same_collation)
         .map_or_else(|| VecDeque::from([everything()]), |(_, ranges)| ranges);

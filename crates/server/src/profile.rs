@@ -58,8 +58,18 @@ pub struct Profile {
     pub empty_update_operators: bool,
     /// Unknown fields of `findAndModify` are refused with its name and 40415, like those of other commands (5.0).
     pub find_and_modify_names_itself: bool,
-    /// `getnonce` exists (until 4.8).
+    /// `getnonce` exists (until 6.2).
     pub getnonce: bool,
+    /// `serverStatus` counts log-ins of cluster members, and handshakes that ask for a user's mechanisms (5.0).
+    pub counts_cluster_log_ins: bool,
+    /// The handshake that came with 4.4: `topologyVersion`, replies that wait or stream, `speculativeAuthenticate`.
+    pub new_handshake: bool,
+    /// Failed writes that can be tried again carry `RetryableWriteError` (4.4). Earlier the driver adds the label.
+    pub labels_retryable_writes: bool,
+    /// A multi-document transaction may create collections and indexes (4.4).
+    pub creates_in_transactions: bool,
+    /// Fields of commands that came later: the command or its part, `*` for every command, and the field.
+    pub missing_fields: &'static [(&'static str, &'static str)],
     /// The code for a mechanism that is not known: `BadValue`, later `MechanismUnavailable`.
     pub unknown_mechanism_code: i32,
     /// A document that fails validation is refused with `errInfo` (5.0).
@@ -76,8 +86,64 @@ pub struct Profile {
     pub execution_queues: bool,
 }
 
+/// `rawData`, of 8.2.
+const RAW_DATA: (&str, &str) = ("*", "rawData");
+
+/// What came with releases after 4.4.0.
+const MISSING_IN_4_4: [&str; 28] = [
+    // 4.4.2
+    "$rand",
+    "$sampleRate",
+    // 5.0
+    "$setWindowFields",
+    "$dateAdd",
+    "$dateDiff",
+    "$dateSubtract",
+    "$dateTrunc",
+    "$getField",
+    "$setField",
+    "$unsetField",
+    // 5.1, 5.3
+    "$densify",
+    "$documents",
+    "$fill",
+    "$tsIncrement",
+    "$tsSecond",
+    // 5.2
+    "$bottom",
+    "$bottomN",
+    "$firstN",
+    "$lastN",
+    "$maxN",
+    "$minN",
+    "$sortArray",
+    "$top",
+    "$topN",
+    // 6.3
+    "$bitAnd",
+    "$bitNot",
+    "$bitOr",
+    "$bitXor",
+];
+
+/// What came with 4.4.0.
+const NEW_IN_4_4: [&str; 6] = ["$binarySize", "$bsonSize", "$isNumber", "$replaceAll", "$replaceOne", "$unionWith"];
+
+/// What 4.2 does not have.
+static MISSING_IN_4_2: [&str; MISSING_IN_4_4.len() + NEW_IN_4_4.len()] = {
+    let mut all = [""; MISSING_IN_4_4.len() + NEW_IN_4_4.len()];
+    let mut at = 0;
+    while at < all.len() {
+        all[at] = if at < NEW_IN_4_4.len() { NEW_IN_4_4[at] } else { MISSING_IN_4_4[at - NEW_IN_4_4.len()] };
+        at += 1;
+    }
+    all
+};
+
 /// 4.4.0, the version that the recorded replies come from.
-pub static V4_4: Profile = Profile {
+pub static V4_4: Profile = AS_4_4;
+
+const AS_4_4: Profile = Profile {
     name: "4.4",
     version: "4.4.0",
     version_array: [4, 4, 0, 0],
@@ -101,49 +167,47 @@ pub static V4_4: Profile = Profile {
     empty_update_operators: false,
     find_and_modify_names_itself: false,
     getnonce: true,
+    counts_cluster_log_ins: false,
+    new_handshake: true,
+    labels_retryable_writes: true,
+    creates_in_transactions: true,
+    missing_fields: &[RAW_DATA],
     unknown_mechanism_code: 2,
     validation_details: false,
     capped_is_fixed: true,
     majority_is_default: false,
     transaction_texts_have_documents: false,
-    missing_in_pipelines: &[
-        // 4.4.2
-        "$rand",
-        "$sampleRate",
-        // 5.0
-        "$setWindowFields",
-        "$dateAdd",
-        "$dateDiff",
-        "$dateSubtract",
-        "$dateTrunc",
-        "$getField",
-        "$setField",
-        "$unsetField",
-        // 5.1
-        "$documents",
-        "$tsIncrement",
-        "$tsSecond",
-        // 5.2
-        "$bottom",
-        "$bottomN",
-        "$firstN",
-        "$lastN",
-        "$maxN",
-        "$minN",
-        "$sortArray",
-        "$top",
-        "$topN",
-        // 6.3
-        "$bitAnd",
-        "$bitNot",
-        "$bitOr",
-        "$bitXor",
-    ],
+    missing_in_pipelines: &MISSING_IN_4_4,
     execution_queues: false,
 };
 
+/// 4.2.
+pub static V4_2: Profile = Profile {
+    name: "4.2",
+    version: "4.2.24",
+    version_array: [4, 2, 24, 0],
+    max_wire_version: 8,
+    new_handshake: false,
+    labels_retryable_writes: false,
+    creates_in_transactions: false,
+    missing_fields: &[
+        RAW_DATA,
+        ("insert", "comment"),
+        ("update", "comment"),
+        ("delete", "comment"),
+        ("findAndModify", "comment"),
+        ("findAndModify", "hint"),
+        ("delete.deletes", "hint"),
+        ("find", "allowDiskUse"),
+    ],
+    missing_in_pipelines: &MISSING_IN_4_2,
+    ..AS_4_4
+};
+
 /// 7.0.
-pub static V7_0: Profile = Profile {
+pub static V7_0: Profile = AS_7_0;
+
+const AS_7_0: Profile = Profile {
     name: "7.0",
     version: "7.0.14",
     version_array: [7, 0, 14, 0],
@@ -167,6 +231,11 @@ pub static V7_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    counts_cluster_log_ins: true,
+    new_handshake: true,
+    labels_retryable_writes: true,
+    creates_in_transactions: true,
+    missing_fields: &[RAW_DATA],
     unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,
@@ -176,8 +245,22 @@ pub static V7_0: Profile = Profile {
     execution_queues: false,
 };
 
+/// 6.0.
+pub static V6_0: Profile = Profile {
+    name: "6.0",
+    version: "6.0.19",
+    version_array: [6, 0, 19, 0],
+    max_wire_version: 17,
+    drop_missing_is_ok: false,
+    getnonce: true,
+    missing_in_pipelines: &["$bitAnd", "$bitNot", "$bitOr", "$bitXor"],
+    ..AS_7_0
+};
+
 /// 8.0.
-pub static V8_0: Profile = Profile {
+pub static V8_0: Profile = AS_8_0;
+
+const AS_8_0: Profile = Profile {
     name: "8.0",
     version: "8.0.4",
     version_array: [8, 0, 4, 0],
@@ -201,6 +284,11 @@ pub static V8_0: Profile = Profile {
     empty_update_operators: true,
     find_and_modify_names_itself: true,
     getnonce: false,
+    counts_cluster_log_ins: true,
+    new_handshake: true,
+    labels_retryable_writes: true,
+    creates_in_transactions: true,
+    missing_fields: &[RAW_DATA],
     unknown_mechanism_code: 334,
     validation_details: true,
     capped_is_fixed: false,
@@ -210,13 +298,28 @@ pub static V8_0: Profile = Profile {
     execution_queues: true,
 };
 
+/// 8.2.
+pub static V8_2: Profile = Profile {
+    name: "8.2",
+    version: "8.2.1",
+    version_array: [8, 2, 1, 0],
+    max_wire_version: 27,
+    missing_fields: &[],
+    ..AS_8_0
+};
+
 /// All profiles, oldest first.
-pub static PROFILES: [&Profile; 3] = [&V4_4, &V7_0, &V8_0];
+pub static PROFILES: [&Profile; 6] = [&V4_2, &V4_4, &V6_0, &V7_0, &V8_0, &V8_2];
 
 impl Profile {
     /// The profile called `name`.
     pub fn by_name(name: &str) -> Option<&'static Profile> {
         PROFILES.into_iter().find(|profile| profile.name == name)
+    }
+
+    /// Whether a command, or a part of one, has no such field in this version.
+    pub fn lacks_field(&self, owner: &str, field: &str) -> bool {
+        self.missing_fields.iter().any(|(of, name)| *name == field && (*of == owner || *of == "*"))
     }
 
     /// The name of an error code under this version.

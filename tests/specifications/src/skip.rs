@@ -7,10 +7,10 @@ use bson::{Bson, Document};
 
 use crate::unified::file::{Operation, Test, TestFile};
 
-/// Why a test is not run. There are no other reasons. In the order of how near the test is to being run.
+/// Why a test cannot be run. In the order of how near the test is to being run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Reason {
-    /// It needs a server version that no profile has.
+    /// It needs a server version that no profile has. There is no such test: one is a failure.
     Version,
     /// It needs a standalone server, a sharded cluster or a load balancer.
     Topology,
@@ -20,8 +20,6 @@ pub enum Reason {
     GridFs,
     /// It encrypts in the client.
     Encryption,
-    /// The file itself says that it is not to be run.
-    SpecificationSaysSo,
     /// No driver that follows the specification's text can pass it.
     ContradictsItself,
 }
@@ -35,16 +33,9 @@ const CONTRADICTIONS: [&str; 3] = [
 ];
 
 impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::Version,
-        Self::Topology,
-        Self::ChangeStreams,
-        Self::GridFs,
-        Self::Encryption,
-        Self::SpecificationSaysSo,
-        Self::ContradictsItself,
-    ];
+    /// Those that keep a test from being run. There are no others.
+    pub const ALL: [Self; 5] =
+        [Self::Topology, Self::ChangeStreams, Self::GridFs, Self::Encryption, Self::ContradictsItself];
 
     /// Its name in the table.
     pub fn name(self) -> &'static str {
@@ -54,7 +45,6 @@ impl Reason {
             Self::ChangeStreams => "change streams",
             Self::GridFs => "GridFS",
             Self::Encryption => "client-side encryption",
-            Self::SpecificationSaysSo => "skipped by the specification",
             Self::ContradictsItself => "the test contradicts its specification (DRIVERS-2965)",
         }
     }
@@ -66,21 +56,21 @@ impl fmt::Display for Reason {
     }
 }
 
-/// Tests that a server of a version would fail, too, although their requirements take it: 4.4.0 does not know `hello`,
+/// Tests that a server of a version would fail, too, although their requirements take it: 4.2 and 4.4.0 do not know `hello`,
 /// which came with 4.4.2.
-const NOT_WITH: [(&str, &str); 1] = [("WaitQueueTimeoutError does not clear the pool", "4.4")];
+const NOT_WITH: [(&str, &str); 2] = [
+    ("WaitQueueTimeoutError does not clear the pool", "4.2"),
+    ("WaitQueueTimeoutError does not clear the pool", "4.4"),
+];
 
 /// Whether a test is run with this version, if its requirements take it.
 pub fn suits(test: &Test, profile: &Profile) -> bool {
     !NOT_WITH.contains(&(test.description.as_str(), profile.name))
 }
 
-/// Why the specification itself keeps a test from being run.
-pub fn by_specification(test: &Test) -> Option<Reason> {
-    if CONTRADICTIONS.contains(&test.description.as_str()) {
-        return Some(Reason::ContradictsItself);
-    }
-    test.skip_reason.as_ref().map(|_| Reason::SpecificationSaysSo)
+/// Whether a test contradicts its specification.
+pub fn contradicts_itself(test: &Test) -> Option<Reason> {
+    CONTRADICTIONS.contains(&test.description.as_str()).then_some(Reason::ContradictsItself)
 }
 
 /// Which part of MongoDB a test needs that is not there, if it needs one. Its requirements are not looked at.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use backfire_server::profile::{PROFILES, Profile};
 use backfire_tests::Lab;
 
-use crate::failure::{Checked, Within};
-use crate::skip::{Reason, by_specification, missing_part, suits};
+use crate::failure::{Checked, Within, fail};
+use crate::skip::{Reason, contradicts_itself, missing_part, suits};
 use crate::unified::file::{Test, TestFile};
 use crate::unified::requirements::fitting;
 use crate::unified::run;
@@ -98,12 +98,18 @@ fn run_unified(text: &str, part: &str) -> Checked<Vec<(String, Verdict)>> {
 
 /// The versions to run a test with, or why it is not run.
 fn profiles_for(file: &TestFile, test: &Test) -> Checked<Result<Vec<&'static Profile>, Reason>> {
-    if let Some(reason) = by_specification(test) {
+    if let Some(reason) = contradicts_itself(test) {
         return Ok(Err(reason));
     }
     let suiting: Vec<_> = PROFILES.into_iter().filter(|profile| suits(test, profile)).collect();
     let fit = fitting(&[&file.requirements, &test.requirements], &suiting)?;
-    Ok(fit.and_then(|profiles| missing_part(file, test).map_or(Ok(profiles), Err)))
+    let fit = fit.and_then(|profiles| missing_part(file, test).map_or(Ok(profiles), Err));
+    // A file may say that a test is not to be run; that must have one of the reasons, too.
+    match (&test.skip_reason, &fit) {
+        (_, Err(Reason::Version)) => fail!("{}", Reason::Version),
+        (Some(said), Ok(_)) => fail!("it is not to be run, for a reason that is none of ours: {said}"),
+        _ => Ok(fit),
+    }
 }
 
 fn with_all(profiles: &[&'static Profile], file: &TestFile, test: &Test) -> Verdict {

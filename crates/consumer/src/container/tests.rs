@@ -625,7 +625,7 @@ async fn a_stop_waits_for_what_runs_but_not_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_write_is_never_passed_over() {
-    // Report R82: the second of three fails for good and cannot be made a dead letter.
+    // Reports R78, R82: the second of three fails for good and cannot be made a dead letter.
     let broker = broker(1, 3);
     let fails = work(Duration::ZERO, |offset, _| (offset == 1).then_some("a.B"));
     let container = Container::new(consumer(&broker, SECOND * 300), fails, Broken, bounded(fixed(0, 1)), 1);

@@ -208,7 +208,7 @@ fn bounds_end_what_springs_rules_do_not() {
     assert_eq!(ends(cap, "ab", 0), (4, Some(Spent::AttemptCap)));
     let window = RetrySettings { bounds: bounds(Some(40), Some(10_000)), ..endless };
     assert_eq!(ends(window.clone(), "ab", 500), (7, Some(Spent::RetryWindow)));
-    // One execution that lasts longer than the window, and the one retry that it is granted.
+    // Report R81: one execution that lasts longer than the window, and the one retry that it is granted.
     assert_eq!(ends(window, "a", 15_000), (2, Some(Spent::RetryWindow)));
     assert_eq!(ends(settings(BackOff::fixed(0, 3), false), "ab", 0), (4, Some(Spent::BackOff)));
     assert_eq!(ends(settings(BackOff::fixed(0, 3), false), "ax", 0), (2, Some(Spent::NotRetryable)));

@@ -365,6 +365,7 @@ mod tests {
                 app_name: None,
                 command: "insert".into(),
                 namespace: "db.c".into(),
+                in_transaction: false,
             };
             assert_eq!(self.server(arrived), Some(RECORD));
             self.server(ServerEvent::Executing { op: OpId(op), write });
@@ -427,6 +428,7 @@ mod tests {
             app_name: None,
             command: "insert".into(),
             namespace: "db.c".into(),
+            in_transaction: false,
         };
         assert_eq!(played.server(arrived), None);
         assert_eq!(played.tally.finish(1, None).0, Outcome { ended_ms: 1, ..Outcome::default() });

@@ -536,7 +536,7 @@ impl<'a> Teller<'a> {
     /// A write arrived, as part of the copy `key`.
     fn arrived(&mut self, event: &ServerEvent, key: CopyKey, at_ms: u64) {
         let ServerEvent::Arrived { op, write, connection, request_id, app_name, command, .. } = event else { return };
-        let is_resend = self.copies.contains_key(&key);
+        let is_resend = self.ledger.is_resend(*op);
         let next = CopyStory { number: self.copies.len() as u32 + 1, executed: false, execution: None };
         let copy = *self.copies.entry(key).or_insert(next);
         // The client's send, unless another operation has taken it already.

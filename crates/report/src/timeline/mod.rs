@@ -208,7 +208,7 @@ impl Teller {
         let Some(key) = self.ledger.copy_of_op(op) else { return self.read(event).map(Said::other) };
         let next = self.copies.len() as u64 + 1;
         if let ServerEvent::Arrived { .. } = event {
-            let is_resend = self.copies.contains_key(&key);
+            let is_resend = self.ledger.is_resend(op);
             self.copies.entry(key).or_insert(next);
             self.resends.insert(op, is_resend);
             return None;
@@ -312,6 +312,7 @@ mod tests {
                 app_name: None,
                 command: "insert".into(),
                 namespace: "db.c".into(),
+                in_transaction: false,
             })
         };
         let run = run([arrived(1), arrived(2)]);

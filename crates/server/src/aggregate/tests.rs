@@ -696,6 +696,244 @@ mod stages {
         );
     }
 
+    /// The field `r` of each document after `$setWindowFields` with one output.
+    fn window(documents: &[Document], sort: Bson, function: Bson) -> std::result::Result<Vec<Bson>, (i32, String)> {
+        let spec = bson!({ "sortBy": sort, "output": { "r": function } });
+        let documents =
+            run(bson!([{ "$setWindowFields": spec }]), documents).map_err(|error| (error.code, error.message))?;
+        Ok(documents.into_iter().map(|mut document| document.remove("r").unwrap_or(bson!("missing"))).collect())
+    }
+
+    fn hours(values: &[(i64, Bson)]) -> Vec<Document> {
+        let at = |hour: i64| DateTime::from_millis(DATE_MS + hour * 3_600_000);
+        values.iter().map(|(hour, value)| doc! { "t": at(*hour), "v": value.clone() }).collect()
+    }
+
+    fn numbers(values: &[(i32, Bson)]) -> Vec<Document> {
+        values.iter().map(|(x, value)| doc! { "t": *x, "v": value.clone() }).collect()
+    }
+
+    #[test]
+    fn windows_of_numbers() {
+        let documents = numbers(&[(1, bson!(10)), (2, bson!(14)), (4, bson!(20)), (5, bson!(null))]);
+        let by = || bson!({ "t": 1 });
+        let two = || bson!({ "documents": [-1, 0] });
+        let decimal = |text: &str| Bson::Decimal128(text.parse().expect("a decimal"));
+        for (function, want) in [
+            (bson!({ "$derivative": { "input": "$v" }, "window": two() }), bson!([null, 4.0, 3.0, null])),
+            (bson!({ "$integral": { "input": "$t" }, "window": two() }), bson!([0.0, 1.5, 6.0, 4.5])),
+            (bson!({ "$integral": { "input": "$t" } }), bson!([12.0, 12.0, 12.0, 12.0])),
+            (bson!({ "$expMovingAvg": { "input": "$v", "N": 3 } }), bson!([10.0, 12.0, 16.0, 16.0])),
+            (bson!({ "$expMovingAvg": { "input": "$v", "alpha": 0.25 } }), bson!([10.0, 11.0, 13.25, 13.25])),
+            (bson!({ "$covariancePop": ["$t", "$v"], "window": two() }), bson!([0.0, 1.0, 3.0, 0.0])),
+            (bson!({ "$covarianceSamp": ["$t", "$v"], "window": two() }), bson!([null, 2.0, 6.0, null])),
+            (
+                bson!({ "$covarianceSamp": ["$t", decimal("1")] }),
+                bson!([decimal("0"), decimal("0"), decimal("0"), decimal("0")]),
+            ),
+            (bson!({ "$documentNumber": {} }), bson!([1, 2, 3, 4])),
+            (
+                bson!({ "$topN": { "n": 2, "sortBy": { "v": -1 }, "output": "$v" }, "window": two() }),
+                bson!([[10], [14, 10], [20, 14], [20, null]]),
+            ),
+            (
+                bson!({ "$firstN": { "n": 1, "input": "$t" }, "window": { "range": [1, 2] } }),
+                bson!([[2], [4], [5], []]),
+            ),
+            (bson!({ "$max": "$v", "window": { "range": [-2, "current"] } }), bson!([10, 14, 20, 20])),
+            (bson!({ "$sum": 1, "window": { "range": ["unbounded", -1] } }), bson!([0, 1, 2, 3])),
+            (bson!({ "$shift": { "output": "$v", "by": 1, "default": "none" } }), bson!([14, 20, null, "none"])),
+            (bson!({ "$locf": "$v" }), bson!([10, 14, 20, 20])),
+        ] {
+            let got = window(&documents, by(), function.clone()).map(Bson::Array);
+            assert_eq!(got.map(|got| got.to_string()), Ok(want.to_string()), "{function}");
+        }
+    }
+
+    #[test]
+    fn windows_of_time() {
+        let documents = hours(&[(0, bson!(10)), (1, bson!(13)), (3, bson!(15)), (27, bson!(16))]);
+        let by = || bson!({ "t": 1 });
+        for (function, want) in [
+            (
+                bson!({ "$derivative": { "input": "$v", "unit": "hour" }, "window": { "range": [-3, 0], "unit": "hour" } }),
+                bson!([null, 3.0, (5.0 / 3.0), null]),
+            ),
+            (
+                bson!({ "$integral": { "input": "$v", "unit": "hour" }, "window": { "documents": [-1, 0] } }),
+                bson!([0.0, 11.5, 28.0, 372.0]),
+            ),
+            (
+                bson!({ "$push": "$v", "window": { "range": [-1, 0], "unit": "day" } }),
+                bson!([[10], [10, 13], [10, 13, 15], [15, 16]]),
+            ),
+            (bson!({ "$sum": "$v", "window": { "range": ["unbounded", -1], "unit": "month" } }), bson!([0, 0, 0, 0])),
+        ] {
+            let got = window(&documents, by(), function.clone()).map(Bson::Array);
+            assert_eq!(got.map(|got| got.to_string()), Ok(want.to_string()), "{function}");
+        }
+    }
+
+    #[test]
+    fn lines_between_values() {
+        let filled = |documents: &[Document]| window(documents, bson!({ "t": 1 }), bson!({ "$linearFill": "$v" }));
+        let documents = numbers(&[
+            (0, bson!(null)),
+            (1, bson!(10)),
+            (2, bson!(null)),
+            (5, bson!(null)),
+            (9, bson!(26)),
+            (10, bson!(null)),
+        ]);
+        assert_eq!(
+            filled(&documents),
+            Ok(vec![bson!(null), bson!(10), bson!(12.0), bson!(18.0), bson!(26), bson!(null)])
+        );
+        assert_eq!(
+            filled(&hours(&[(0, bson!(1)), (1, bson!(null)), (4, bson!(3))])),
+            Ok(vec![bson!(1), bson!(1.5), bson!(3)])
+        );
+        assert_eq!(filled(&[]), Ok(vec![]));
+        let code = |documents: &[Document]| filled(documents).map_err(|(code, _)| code);
+        assert_eq!(code(&numbers(&[(1, bson!(1)), (1, bson!(2))])), Err(6050106));
+        assert_eq!(code(&numbers(&[(1, bson!("x"))])), Err(6050105));
+        assert_eq!(code(&[doc! { "t": "x", "v": 1 }]), Err(605001));
+    }
+
+    #[test]
+    fn windows_that_are_none() {
+        let none = || bson!({});
+        let one = || bson!({ "t": 1 });
+        let two = || bson!({ "t": 1, "v": 1 });
+        let range = || bson!({ "range": [-1, 0] });
+        for (sort, function, code) in [
+            (none(), bson!({ "$rank": {} }), 5371602),
+            (two(), bson!({ "$denseRank": {} }), 5371602),
+            (one(), bson!({ "$rank": { "x": 1 } }), 5371603),
+            (one(), bson!({ "$rank": {}, "window": range() }), 5371601),
+            (two(), bson!({ "$sum": 1, "window": range() }), 5339902),
+            (one(), bson!({ "$sum": 1, "window": { "documents": [1, 0] } }), 5339900),
+            (one(), bson!({ "$sum": 1, "window": { "documents": [1] } }), 9),
+            (one(), bson!({ "$sum": 1, "window": { "documents": [0, 1], "unit": "day" } }), 9),
+            (one(), bson!({ "$sum": 1, "window": { "range": [0, 1.5], "unit": "day" } }), 9),
+            (one(), bson!({ "$sum": 1, "window": { "range": [0, 1], "unit": "eon" } }), 9),
+            (one(), bson!({ "$sum": 1, "window": { "range": [0, 1], "unit": "day" } }), 5429513),
+            (one(), bson!({ "$derivative": { "input": "$v" } }), 9),
+            (one(), bson!({ "$derivative": { "input": "$v", "unit": "month" }, "window": range() }), 5490704),
+            (one(), bson!({ "$integral": { "input": "$v", "unit": "day" } }), 5624900),
+            (one(), bson!({ "$expMovingAvg": { "input": "$v", "N": 0 } }), 9),
+            (one(), bson!({ "$expMovingAvg": { "input": "$v", "alpha": 1 } }), 9),
+            (one(), bson!({ "$expMovingAvg": { "input": "$v" } }), 9),
+            (one(), bson!({ "$shift": { "output": "$v", "by": 1, "default": "$v" } }), 9),
+            (one(), bson!({ "$locf": "$v", "window": range() }), 9),
+            (one(), bson!({ "$foo": 1 }), 9),
+        ] {
+            let got = window(&numbers(&[(1, bson!(1))]), sort, function.clone()).map_err(|(code, _)| code);
+            assert_eq!(got, Err(code), "{function}");
+        }
+        let dates = window(&hours(&[(0, bson!(1))]), one(), bson!({ "$sum": 1, "window": range() }));
+        assert_eq!(dates.map_err(|(code, _)| code), Err(5429413));
+    }
+
+    /// The documents after a stage, without their `_id`.
+    fn after(stage: Bson, documents: &[Document]) -> std::result::Result<String, i32> {
+        let sorted = bson!([stage, { "$unset": "_id" }]);
+        run(sorted, documents).map(|got| Bson::from(got).to_string()).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn densified() {
+        let documents =
+            [doc! { "a": 1, "p": "x" }, doc! { "a": 4, "p": "x" }, doc! { "a": 3, "p": "y" }, doc! { "p": "y" }];
+        let densify =
+            |range: Bson, by: Bson| bson!({ "$densify": { "field": "a", "range": range, "partitionByFields": by } });
+        let range = |step: Bson, bounds: Bson| bson!({ "step": step, "bounds": bounds });
+        for (stage, want) in [
+            (
+                densify(range(bson!(1), bson!("full")), bson!([])),
+                bson!([{ "p": "y" }, { "a": 1, "p": "x" }, { "a": 2 }, { "a": 3, "p": "y" }, { "a": 4, "p": "x" }]),
+            ),
+            (
+                densify(range(bson!(2), bson!("partition")), bson!(["p"])),
+                bson!([{ "a": 1, "p": "x" }, { "p": "x", "a": 3 }, { "a": 4, "p": "x" }, { "p": "y" }, { "a": 3, "p": "y" }]),
+            ),
+            (
+                densify(range(bson!(2), bson!("full")), bson!(["p"])),
+                bson!([{ "a": 1, "p": "x" }, { "p": "x", "a": 3 }, { "a": 4, "p": "x" }, { "p": "y" }, { "p": "y", "a": 1 }, { "a": 3, "p": "y" }]),
+            ),
+            (
+                densify(range(bson!(1.5), bson!([3, 6])), bson!([])),
+                bson!([{ "p": "y" }, { "a": 1, "p": "x" }, { "a": 3, "p": "y" }, { "a": 4, "p": "x" }, { "a": 4.5 }]),
+            ),
+        ] {
+            assert_eq!(after(stage.clone(), &documents), Ok(want.to_string()), "{stage}");
+        }
+        let empty = densify(range(bson!(1), bson!([0, 2])), bson!([]));
+        assert_eq!(after(empty, &[]), Ok(bson!([{ "a": 0 }, { "a": 1 }]).to_string()));
+        let days = bson!({ "$densify": { "field": "t", "range": { "step": 1, "unit": "month", "bounds": "full" } } });
+        let month = |month: &str| DateTime::parse_rfc3339_str(format!("2024-{month}T00:00:00Z")).expect("a date");
+        let want = bson!([{ "t": month("01-31") }, { "t": month("02-29") }, { "t": month("03-31") }]);
+        assert_eq!(after(days, &[doc! { "t": month("01-31") }, doc! { "t": month("03-31") }]), Ok(want.to_string()));
+        for (stage, code) in [
+            (bson!({ "$densify": 1 }), 5733402),
+            (bson!({ "$densify": { "field": "a" } }), 40414),
+            (bson!({ "$densify": { "field": "a", "foo": 1 } }), 40415),
+            (densify(range(bson!(0), bson!("full")), bson!([])), 5733401),
+            (densify(range(bson!(1), bson!("all")), bson!([])), 5946802),
+            (densify(range(bson!(1), bson!("partition")), bson!([])), 5733408),
+            (densify(range(bson!(1), bson!([1])), bson!([])), 5733403),
+            (densify(range(bson!(1), bson!([2, 1])), bson!([])), 5733402),
+            (densify(range(bson!(1), bson!([1, month("01-01")])), bson!([])), 5733406),
+            (densify(range(bson!(1), bson!([month("01-01"), month("01-02")])), bson!([])), 5733501),
+            (densify(bson!({ "step": 1, "unit": "day", "bounds": "full" }), bson!([])), 6053600),
+            (densify(bson!({ "step": 0.5, "unit": "day", "bounds": "full" }), bson!([])), 6586400),
+            (densify(range(bson!(1), bson!("full")), bson!(["a"])), 8993000),
+            (densify(range(bson!(0.001), bson!([0, 1000])), bson!([])), 5897900),
+        ] {
+            assert_eq!(after(stage.clone(), &documents), Err(code), "{stage}");
+        }
+        assert_eq!(after(densify(range(bson!(1), bson!("full")), bson!([])), &[doc! { "a": "x" }]), Err(5733201));
+    }
+
+    #[test]
+    fn filled() {
+        let documents = [
+            doc! { "t": 1, "v": 1, "p": "x" },
+            doc! { "t": 3, "v": 5, "p": "x" },
+            doc! { "t": 2, "p": "x" },
+            doc! { "t": 2, "v": null, "p": "y" },
+        ];
+        let fill = |spec: Bson| bson!({ "$fill": spec });
+        for (spec, want) in [
+            (
+                bson!({ "output": { "v": { "value": { "$add": ["$t", 7] } } } }),
+                bson!([{ "t": 1, "v": 1, "p": "x" }, { "t": 3, "v": 5, "p": "x" }, { "t": 2, "p": "x", "v": 9 }, { "t": 2, "v": 9, "p": "y" }]),
+            ),
+            (
+                bson!({ "sortBy": { "t": 1 }, "partitionByFields": ["p"], "output": { "v": { "method": "linear" } } }),
+                bson!([{ "t": 1, "v": 1, "p": "x" }, { "t": 2, "p": "x", "v": 3.0 }, { "t": 3, "v": 5, "p": "x" }, { "t": 2, "v": null, "p": "y" }]),
+            ),
+            (
+                bson!({ "sortBy": { "t": -1 }, "partitionBy": "$p", "output": { "v": { "method": "locf" }, "w": { "value": 0 } } }),
+                bson!([{ "t": 3, "v": 5, "p": "x", "w": 0 }, { "t": 2, "p": "x", "v": 5, "w": 0 }, { "t": 1, "v": 1, "p": "x", "w": 0 }, { "t": 2, "v": null, "p": "y", "w": 0 }]),
+            ),
+        ] {
+            assert_eq!(after(fill(spec.clone()), &documents), Ok(want.to_string()), "{spec}");
+        }
+        for (spec, code) in [
+            (bson!(1), 9),
+            (bson!({}), 40414),
+            (bson!({ "output": {}, "foo": 1 }), 40415),
+            (bson!({ "output": { "v": { "method": "best" } } }), 6050202),
+            (bson!({ "output": { "v": { "method": "linear" } } }), 605001),
+            (bson!({ "output": { "v": 1 } }), 40604),
+            (bson!({ "output": {}, "partitionByFields": ["$p"] }), 16410),
+            (bson!({ "output": {}, "partitionByFields": ["p"], "partitionBy": "$p" }), 6050204),
+        ] {
+            assert_eq!(after(fill(spec.clone()), &documents), Err(code), "{spec}");
+        }
+    }
+
     #[test]
     fn sources() {
         let admin = PipelineContext { database: "admin".into(), collection: None, ..context() };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use super::Mechanism;
 use super::scram::Conversation;
 use super::users::{User, UserName, Users};
 use crate::sessions::NOBODY;
@@ -34,6 +35,10 @@ pub struct Pending {
     pub user: Arc<User>,
     /// Where it stands.
     pub conversation: Conversation,
+    /// How the user proves who it is.
+    pub mechanism: Mechanism,
+    /// Whether it began with the handshake.
+    pub is_speculative: bool,
 }
 
 impl Login {

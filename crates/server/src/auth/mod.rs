@@ -3,6 +3,7 @@
 //! Invariants: a password is nowhere kept, only what SCRAM derives from it; what is secret in a command never gets to
 //! `$currentOp`, an error text or a log (see [`redact`]); proofs are compared in constant time.
 
+pub mod counters;
 pub mod credentials;
 pub mod login;
 pub mod mechanism;

@@ -88,11 +88,11 @@ impl Start {
         Ok(Self { mechanism, payload: Payload::read(document)?, skip_empty })
     }
 
-    /// Begins a conversation with a user of `db`. One that was under way is over.
+    /// Begins a conversation with a user of `db`, in the handshake (`is_speculative`) or after it. One that was under way is over.
     ///
     /// # Errors
     /// 2 or 334 for an unknown mechanism, 18 for everything else.
-    pub fn run(&self, shared: &Shared, connection: &Connection, db: &str) -> Result<Document> {
+    pub fn run(&self, shared: &Shared, connection: &Connection, db: &str, is_speculative: bool) -> Result<Document> {
         let mut login = connection.login();
         login.pending = None;
         let mechanism = Mechanism::from_name(&self.mechanism).ok_or_else(|| {
@@ -100,6 +100,7 @@ impl Start {
                 format!("Received authentication for mechanism {} which is unknown or not enabled", self.mechanism);
             CommandError::new(shared.profile.unknown_mechanism_code, text)
         })?;
+        shared.counters.log_ins.received(mechanism, is_speculative);
         let begin = || -> Result<(Pending, Answer), Refused> {
             let first = ClientFirst::parse(&self.payload.bytes)?;
             let user = shared.users.get(&UserName::new(db, &first.user)).ok_or(Refused("there is no such user"))?;
@@ -109,7 +110,7 @@ impl Start {
             shared.rng().lock().fill_bytes(&mut nonce);
             let nonce = STANDARD.encode(nonce);
             let (conversation, answer) = Conversation::begin(first, credentials, &nonce, self.skip_empty);
-            Ok((Pending { user, conversation }, answer))
+            Ok((Pending { user, conversation, mechanism, is_speculative }, answer))
         };
         let (pending, answer) = begin().map_err(|refused| failed(connection, refused))?;
         login.pending = Some(pending);
@@ -144,6 +145,7 @@ pub fn proceed(
         let user = shared.users.get(&pending.user.name).filter(|user| user.id == pending.user.id);
         let user = user.ok_or_else(|| failed(connection, Refused("the user is gone")))?;
         tracing::info!(connection = %connection.description, user = %user.name, "logged in");
+        shared.counters.log_ins.successful(pending.mechanism, pending.is_speculative);
         login.accept(&user);
     } else {
         login.pending = Some(pending);

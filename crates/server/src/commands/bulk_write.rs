@@ -143,7 +143,7 @@ impl Write {
                 let mut renamed = renamed(op, &[("filter", "q")]);
                 let multi = op.get("multi").ok().flatten().is_some_and(|multi| View::from(multi).is_true());
                 renamed.append(cstr!("limit"), if multi { 0 } else { 1 });
-                Kind::Delete(Box::new(delete::Statement::parse(&renamed, "BulkWriteDeleteOp")?))
+                Kind::Delete(Box::new(delete::Statement::parse(&renamed, "BulkWriteDeleteOp", profile)?))
             }
             other => return fail(9, format!("Unrecognized field in BulkWriteOp: {other}")),
         };

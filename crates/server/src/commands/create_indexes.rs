@@ -13,6 +13,7 @@ use crate::query::{Matcher, QueryContext};
 use crate::stages::locks::{Access, enter};
 use crate::storage::collection::Collection;
 use crate::value::view::to_raw;
+use crate::value::wildcard::is_wildcard;
 use crate::value::{Collation, View, text};
 
 /// Fields of an index specification.
@@ -104,6 +105,9 @@ fn normalized(spec: Document) -> Result<Document> {
     if key.is_empty() {
         return fail(67, "Index keys cannot be empty.".to_owned());
     }
+    if let Err((code, cause)) = check_wildcard(key, &spec) {
+        return fail(code, cause);
+    }
     for (path, direction) in key {
         let view = View::from(direction);
         match view {
@@ -161,6 +165,57 @@ fn normalized(spec: Document) -> Result<Document> {
         }
     }
     Ok(ordered)
+}
+
+/// Checks what is about wildcard indexes, and names that begin with `$`.
+fn check_wildcard(key: &Document, spec: &Document) -> std::result::Result<(), (i32, String)> {
+    let refused = |code: i32, cause: &str| Err((code, cause.to_owned()));
+    let is_wild = key.keys().any(|path| is_wildcard(path));
+    let names = key.keys().flat_map(|path| path.strip_suffix("$**").unwrap_or(path).split('.'));
+    let mut names = names.filter(|name| !matches!(*name, "$id" | "$ref" | "$db"));
+    if names.any(|name| name.starts_with('$')) {
+        return refused(67, "Index key contains an illegal field name: field name starts with '$'.");
+    }
+    let projection = spec.get("wildcardProjection");
+    if !is_wild {
+        return match projection {
+            Some(_) => refused(2, "The field 'wildcardProjection' is only allowed in an 'wildcard' index"),
+            None => Ok(()),
+        };
+    }
+    if key.len() > 1 {
+        return refused(67, "wildcard indexes do not allow compounding");
+    }
+    if key.values().any(|value| View::from(value).number().is_some_and(|number| number.to_f64() < 0.0)) {
+        return refused(67, "A numeric value in a $** index key pattern must be positive.");
+    }
+    for option in ["sparse", "unique", "expireAfterSeconds"] {
+        if spec.get(option).is_some_and(|value| option == "expireAfterSeconds" || View::from(value).is_true()) {
+            return Err((67, format!("Index type 'wildcard' does not support the {option} option")));
+        }
+    }
+    match projection {
+        None => Ok(()),
+        Some(Bson::Document(_)) if !key.contains_key("$**") => {
+            refused(2, "The field 'wildcardProjection' is only allowed when 'key' is {\"$**\": ±1}")
+        }
+        Some(Bson::Document(projection)) if projection.is_empty() => {
+            refused(9, "The 'wildcardProjection' field cannot be an empty object")
+        }
+        Some(Bson::Document(projection)) => {
+            let mut wants =
+                projection.iter().filter(|(name, _)| *name != "_id").map(|(_, value)| View::from(value).is_true());
+            let first = wants.next();
+            if wants.any(|other| Some(other) != first) {
+                return refused(9, "Failed to parse wildcardProjection: cannot have both inclusions and exclusions");
+            }
+            Ok(())
+        }
+        Some(other) => {
+            let found = View::from(other).type_name();
+            Err((14, format!("The field 'wildcardProjection' must be a non-empty object, but got {found}")))
+        }
+    }
 }
 
 impl Invocation for CreateIndexes {

@@ -15,6 +15,7 @@ use crate::net::request::raw;
 use crate::ops::OpKind;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
+use crate::profile::Profile;
 use crate::query::Matcher;
 use crate::sessions::{Executed, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
@@ -37,7 +38,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         idl::only_and_let(request, shared.profile, "delete", &["deletes", "ordered", "bypassDocumentValidation"])?;
         let statements = batch(request, "delete", "deletes")?;
         let ids = statement_ids(request, statements.len())?;
-        let parse = |statement: &Bytes| Statement::parse(raw(statement), STRUCT);
+        let parse = |statement: &Bytes| Statement::parse(raw(statement), STRUCT, shared.profile);
         let deletes = statements.iter().map(parse).collect::<Result<_>>()?;
         let ordered = idl::boolean(request.get("ordered"), "delete", "ordered", false)?.unwrap_or(true);
         let variables = idl::variables(request, "delete")?;
@@ -70,11 +71,12 @@ pub(super) struct Statement {
 
 impl Statement {
     /// Reads `{q, limit, …}`; `owner` is what error texts call it.
-    pub(super) fn parse(statement: &RawDocument, owner: &str) -> Result<Self> {
+    pub(super) fn parse(statement: &RawDocument, owner: &str, profile: &Profile) -> Result<Self> {
         let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
         for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
-            if !["q", "limit", "collation", "hint"].contains(&name.as_str()) {
-                return Err(idl::unknown(owner, name.as_str()));
+            let name = name.as_str();
+            if !["q", "limit", "collation", "hint"].contains(&name) || profile.lacks_field(owner, name) {
+                return Err(idl::unknown(owner, name));
             }
         }
         let filter = match field("q") {

@@ -36,6 +36,7 @@ use crate::write::update::{Change, Job, Outcome, check_removal};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["findAndModify", "findandmodify"],
     doc: "updates or removes one document and returns it",
+    unknown_field: |_, profile, owner, field| in_words_of(profile, idl::unknown(owner, field)),
     ok_place: OkPlace::AfterWriteConcernError,
     permission: Permission::Computed(needs),
     parse: |request, shared| {
@@ -92,9 +93,14 @@ struct FindAndModify {
 
 /// Refuses unknown fields. Older versions have words and a code of their own for them.
 fn only_known(request: &Request, profile: &Profile) -> Result<()> {
-    let only = idl::only_and_let(request, profile, STRUCT, FIELDS);
-    let in_old_words = |error: CommandError| CommandError::new(51177, error.message.replacen("findAndModify.", "", 1));
-    if profile.find_and_modify_names_itself { only } else { only.map_err(in_old_words) }
+    idl::only_and_let(request, profile, STRUCT, FIELDS).map_err(|error| in_words_of(profile, error))
+}
+
+fn in_words_of(profile: &Profile, error: CommandError) -> CommandError {
+    if profile.find_and_modify_names_itself {
+        return error;
+    }
+    CommandError::new(51177, error.message.replacen("findAndModify.", "", 1))
 }
 
 fn parse(request: &Request, shared: &Shared) -> Result<Box<dyn Invocation>> {

@@ -11,7 +11,7 @@ use bson::{Document, RawDocumentBuf, doc};
 use super::{CommandSpec, Invocation, Reply, Run, Running, idl};
 use crate::auth::sasl::Start;
 use crate::auth::{Mechanism, UserName};
-use crate::counters::Gauge;
+use crate::counters::{Gauge, bump};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::params::Param;
@@ -52,9 +52,9 @@ pub(super) fn parse(request: &Request, shared: &Arc<Shared>, spelling: Spelling)
         client,
         compression,
         hello_ok: shared.profile.hello && request.get("helloOk").is_some_and(View::is_true),
-        awaited: awaited(request, shared)?,
+        awaited: if shared.profile.new_handshake { awaited(request, shared)? } else { None },
         mechanisms_of: mechanisms_of(request)?,
-        login: speculative(request),
+        login: if shared.profile.new_handshake { speculative(request) } else { None },
     }))
 }
 
@@ -246,12 +246,15 @@ impl Hello {
     /// The fields about logging in, which come last.
     fn log_in(&self, run: &Run<'_>, reply: &mut RawDocumentBuf) {
         let shared = run.shared();
+        if self.mechanisms_of.is_some() {
+            bump(&shared.counters.log_ins.mechanisms_asked);
+        }
         if let Some(user) = self.mechanisms_of.as_ref().and_then(|name| shared.users.get(name)) {
             let names: RawArrayBuf = user.mechanisms().map(Mechanism::name).collect();
             reply.append(cstr!("saslSupportedMechs"), names);
         }
         if let Some((start, db)) = &self.login {
-            let begun = start.run(shared, &run.op.connection, db).ok();
+            let begun = start.run(shared, &run.op.connection, db, true).ok();
             append_document(reply, cstr!("speculativeAuthenticate"), begun.as_ref());
         }
     }
@@ -263,7 +266,9 @@ impl Hello {
         if self.hello_ok {
             reply.append(cstr!("helloOk"), true);
         }
-        append_document(&mut reply, cstr!("topologyVersion"), Some(&topology.version_document()));
+        if shared.profile.new_handshake {
+            append_document(&mut reply, cstr!("topologyVersion"), Some(&topology.version_document()));
+        }
         let writable = match self.spelling {
             Spelling::Hello => cstr!("isWritablePrimary"),
             Spelling::IsMaster => cstr!("ismaster"),

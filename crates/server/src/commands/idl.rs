@@ -33,6 +33,7 @@ const GENERIC: &[&str] = &[
     "$replData",
     "$gleStats",
     "allowImplicitCollectionCreation",
+    "rawData",
     "apiVersion",
     "apiStrict",
     "apiDeprecationErrors",

@@ -15,7 +15,7 @@ use bson::RawDocumentBuf;
 use futures_util::future::BoxFuture;
 
 use crate::auth::Permission;
-use crate::error::Result;
+use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::ops::{Op, OpKind};
 use crate::pipeline::Failed;
@@ -59,9 +59,14 @@ pub struct CommandSpec {
     pub observed: bool,
     /// Whether it ends when its client goes away (facts/server.md 6.1).
     pub dies_with_client: bool,
+    /// What it says of a field that it does not have.
+    pub unknown_field: UnknownField,
     /// Reads the request.
     pub parse: Parse,
 }
+
+/// The error about a field of a request that is not known.
+pub type UnknownField = fn(&Request, &Profile, &'static str, &str) -> CommandError;
 
 /// Reads a request: what is wrong with it is said here, before anything is done.
 pub type Parse = fn(&Request, &Arc<Shared>) -> Result<Box<dyn Invocation>>;
@@ -106,6 +111,7 @@ impl CommandSpec {
         ok_place: OkPlace::AfterWriteConcernError,
         observed: false,
         dies_with_client: false,
+        unknown_field: |_, _, owner, field| idl::unknown(owner, field),
         parse: |_, _| crate::error::fail(238, "not implemented"),
     };
     /// What commands of the `admin` database have in common.

@@ -13,7 +13,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         let start = Start::read(request.document().into())?;
         let db = request.database()?.to_owned();
         immediate(move |run| {
-            let reply = start.run(run.shared(), &run.op.connection, &db)?;
+            let reply = start.run(run.shared(), &run.op.connection, &db, false)?;
             Reply::from_document(&reply)
         })
     },

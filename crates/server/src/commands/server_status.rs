@@ -68,6 +68,7 @@ fn status(shared: &Shared) -> Document {
     if let Some(set) = shared.topology.set_name() {
         status.insert("repl", repl(shared, set));
     }
+    status.insert("security", doc! { "authentication": counters.log_ins.document(shared.profile) });
     status.insert(
         "storageEngine",
         doc! { "name": "wiredTiger", "supportsCommittedReads": true, "persistent": false, "readOnly": false },
@@ -141,14 +142,17 @@ fn tickets(pool: &TicketPool) -> Document {
 fn repl(shared: &Shared, set: &str) -> Document {
     let topology = &shared.topology;
     let (primary, address) = (topology.is_primary(), topology.address());
-    let mut repl = doc! {
-        "topologyVersion": topology.version_document(),
+    let mut repl = Document::new();
+    if shared.profile.new_handshake {
+        repl.insert("topologyVersion", topology.version_document());
+    }
+    repl.extend(doc! {
         "hosts": [address.clone()],
         "setName": set,
         "setVersion": 1,
         (if shared.profile.primary_terms { "isWritablePrimary" } else { "ismaster" }): primary,
         "secondary": !primary,
-    };
+    });
     if primary {
         repl.insert("primary", address.clone());
         repl.insert("electionId", topology.election_id());

@@ -114,6 +114,16 @@ pub(crate) fn predicates(root: &Node, path: &str) -> Vec<Predicate> {
     found
 }
 
+/// The paths that have conditions there, in order.
+pub(crate) fn paths(root: &Node) -> Vec<&str> {
+    match root {
+        Node::And(children) => children.iter().flat_map(paths).collect(),
+        Node::Or(children) if children.len() == 1 => paths(&children[0]),
+        Node::Leaf { path, .. } => vec![path.dotted()],
+        _ => Vec::new(),
+    }
+}
+
 fn visit(node: &Node, wanted: &str, found: &mut Vec<Predicate>) {
     match node {
         Node::And(children) => children.iter().for_each(|child| visit(child, wanted, found)),

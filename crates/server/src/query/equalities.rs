@@ -16,6 +16,17 @@ pub(crate) fn collect(root: &Node) -> Result<Vec<(String, Bson)>> {
     Ok(found)
 }
 
+/// Whether the filter asks for nothing but equalities.
+pub(crate) fn is_all(root: &Node) -> bool {
+    match root {
+        Node::And(children) => children.iter().all(is_all),
+        Node::Or(children) => children.len() == 1 && is_all(&children[0]),
+        Node::Leaf { test: Test::Compare { operator: Operator::Equal, .. }, .. } => true,
+        Node::Leaf { test: Test::In(list), .. } => list.regexes().is_empty() && list.values().len() == 1,
+        _ => false,
+    }
+}
+
 fn visit(node: &Node, found: &mut Vec<(String, Bson)>) -> Result<()> {
     match node {
         Node::And(children) => children.iter().try_for_each(|child| visit(child, found)),

@@ -124,9 +124,19 @@ impl Matcher {
         equalities::collect(&self.root)
     }
 
+    /// The equalities of a filter that asks for nothing else.
+    pub fn only_equalities(&self) -> Option<Vec<(String, Bson)>> {
+        if equalities::is_all(&self.root) { self.equalities().ok() } else { None }
+    }
+
     /// The value that the filter demands of `_id`, when it is one plain equality: the fast path of every find by id.
     pub fn id_equality(&self) -> Option<&Bson> {
         bounds::id_equality(&self.root)
+    }
+
+    /// The paths that have conditions which hold for every match.
+    pub fn bounded_paths(&self) -> Vec<&str> {
+        bounds::paths(&self.root)
     }
 
     /// The conditions on `path` that hold for every match: what an index on that path can use.

@@ -8,6 +8,7 @@ use crate::commands::{CommandSpec, PrimaryRule};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
 use crate::ops::Op;
+use crate::profile::Profile;
 use crate::stages::session_fields::SessionFields;
 use crate::value::View;
 
@@ -33,9 +34,9 @@ pub fn database_name(name: &str) -> Result<()> {
 /// # Errors
 /// 50768 for a command that is not a retryable write; 263 for one that a multi-document transaction cannot have, or cannot
 /// begin with.
-pub fn session_options(spec: &CommandSpec, fields: &SessionFields, database: &str) -> Result<()> {
+pub fn session_options(spec: &CommandSpec, profile: &Profile, fields: &SessionFields, database: &str) -> Result<()> {
     if fields.is_in_transaction() {
-        return in_transaction(spec, fields.starts_transaction, database);
+        return in_transaction(spec, profile, fields.starts_transaction, database);
     }
     if fields.txn_number.is_some() && !spec.retryable_write {
         return Err(CommandError::new(
@@ -50,7 +51,7 @@ pub fn session_options(spec: &CommandSpec, fields: &SessionFields, database: &st
     Ok(())
 }
 
-fn in_transaction(spec: &CommandSpec, starts: bool, database: &str) -> Result<()> {
+fn in_transaction(spec: &CommandSpec, profile: &Profile, starts: bool, database: &str) -> Result<()> {
     let refused = |text: String| Err(CommandError::new(263, text));
     let name = spec.name();
     if name == "count" {
@@ -60,7 +61,8 @@ fn in_transaction(spec: &CommandSpec, starts: bool, database: &str) -> Result<()
                 .to_owned(),
         );
     }
-    if !spec.in_transactions {
+    let makes = matches!(spec.name(), "create" | "createIndexes");
+    if !spec.in_transactions || (makes && !profile.creates_in_transactions) {
         return refused(format!("Cannot run '{name}' in a multi-document transaction."));
     }
     if matches!(database, "config" | "local")

@@ -58,7 +58,8 @@ fn computed(op: &Op, facts: &Facts, code: Option<i32>) -> Vec<String> {
     // The session options must have been read: an error before that has no label.
     let is_retryable_write =
         facts.session.txn_number.is_some() && (facts.session.autocommit.is_none() || facts.ends_transaction);
-    if !is_retryable_write || !code.is_some_and(|code| categories(code).has(Categories::RETRIABLE)) {
+    let labels = op.shared.profile.labels_retryable_writes;
+    if !labels || !is_retryable_write || !code.is_some_and(|code| categories(code).has(Categories::RETRIABLE)) {
         return Vec::new();
     }
     let mut labels = vec![RETRYABLE_WRITE_ERROR.to_owned()];

@@ -8,7 +8,7 @@ use backfire_model::Namespace;
 use backfire_model::event::Wait;
 use smallvec::{SmallVec, smallvec};
 
-use crate::error::{CommandError, Result};
+use crate::error::{CommandError, Result, fail};
 use crate::locks::manager::{Acquire, Held, Wanted};
 use crate::locks::{Level, Mode, Resource, Ticket};
 use crate::ops::Op;
@@ -106,6 +106,9 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
 /// # Errors
 /// As [`enter`], and when it cannot be created.
 pub async fn create(op: &Arc<Op>, ns: &Namespace) -> Result<()> {
+    if op.is_in_transaction() && !op.shared.profile.creates_in_transactions {
+        return fail(263, format!("Cannot create namespace {ns} in multi-document transaction."));
+    }
     // In a transaction it is created where nobody else sees it, so nobody need be kept out.
     let access = if op.is_in_transaction() { Access::Write } else { Access::ChangeCollection };
     let inside = enter(op, ns, access).await?;

@@ -17,6 +17,18 @@ pub fn command(op: &Op, request: &Request) -> Result<&'static CommandSpec> {
     Ok(spec)
 }
 
+/// Refuses a field that came with a later version.
+///
+/// # Errors
+/// 40415, or what the command says itself of a field that it does not know.
+pub fn fields(op: &Op, spec: &CommandSpec, request: &Request) -> Result<()> {
+    let (profile, name) = (op.shared.profile, spec.name());
+    match request.names().skip(1).find(|field| profile.lacks_field(name, field)) {
+        Some(field) => Err((spec.unknown_field)(request, profile, name, field)),
+        None => Ok(()),
+    }
+}
+
 /// Refuses a command of the `admin` database elsewhere.
 ///
 /// # Errors

@@ -61,6 +61,7 @@ pub fn observe_arrival(op: &Op, spec: &CommandSpec, request: &Request) {
         app_name: op.connection.app_name(),
         command: spec.name().to_owned(),
         namespace: namespace(request),
+        in_transaction: matches!(request.get("autocommit"), Some(View::Bool(false))),
     });
 }
 

@@ -67,7 +67,8 @@ fn append_labels(document: &mut RawDocumentBuf, labels: &[String]) {
 
 /// A client that is told "not primary" learns which state of this node that was about.
 fn append_topology_version(shared: &Shared, document: &mut RawDocumentBuf, code: Option<i32>) {
-    if shared.topology.is_replica_set() && code.is_some_and(|code| categories(code).has(Categories::NOT_PRIMARY)) {
+    let is_told = shared.profile.new_handshake && shared.topology.is_replica_set();
+    if is_told && code.is_some_and(|code| categories(code).has(Categories::NOT_PRIMARY)) {
         append_document(document, cstr!("topologyVersion"), Some(&shared.topology.version_document()));
     }
 }

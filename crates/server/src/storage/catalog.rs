@@ -17,6 +17,7 @@ use super::{Direction, Engine, Key, TableId, Value};
 use crate::error::{CommandError, Result};
 use crate::query::{Matcher, QueryContext};
 use crate::value::index_keys::IndexPattern;
+use crate::value::wildcard::Wildcard;
 use crate::value::{Collation, View};
 use crate::write::validation::Validator;
 
@@ -406,7 +407,8 @@ fn index_from(spec: Document, table: TableId) -> Result<Index> {
         }
         Err(_) => None,
     };
-    let pattern = IndexPattern::new(&key, flag("sparse"), collation);
+    let wildcard = Wildcard::of(&key, spec.get_document("wildcardProjection").ok());
+    let pattern = IndexPattern::new(&key, flag("sparse"), collation).with_wildcard(wildcard);
     Ok(Index {
         unique: name == "_id_" || flag("unique"),
         name,

@@ -155,6 +155,7 @@ impl Index {
     /// Whether every field that the index or its filter looks at is the same in both documents.
     fn sees_no_difference(&self, old: &RawDocument, new: &RawDocument) -> bool {
         self.partial.is_none()
+            && self.pattern.wildcard().is_none()
             && self.pattern.fields().iter().all(|(path, _)| {
                 let field = path.split('.').next().unwrap_or(path);
                 backfire_wire::scan::field(old.as_bytes(), field).map(|field| (field.kind, field.value))

@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 use bson::{Bson, Document};
 
 use super::key_string::{Direction, KeyBuilder};
+use super::wildcard::Wildcard;
 use super::{ArrayView, Collation, DocView, View};
 use crate::error::{Result, fail};
 
@@ -17,6 +18,7 @@ pub struct IndexPattern {
     fields: Vec<(String, Direction)>,
     sparse: bool,
     collation: Option<Collation>,
+    wildcard: Option<Wildcard>,
 }
 
 /// One key of a document.
@@ -47,7 +49,23 @@ impl IndexPattern {
                 (path.clone(), if descending { Direction::Descending } else { Direction::Ascending })
             })
             .collect();
-        Self { fields, sparse, collation }
+        Self { fields, sparse, collation, wildcard: None }
+    }
+
+    /// The same as a wildcard index, whose keys are a path and a value.
+    #[must_use]
+    pub fn with_wildcard(mut self, wildcard: Option<Wildcard>) -> Self {
+        if wildcard.is_some() {
+            let path = self.fields.first().map_or_else(String::new, |(path, _)| path.clone());
+            self.fields = vec![("$_path".to_owned(), Direction::Ascending), (path, Direction::Ascending)];
+        }
+        self.wildcard = wildcard;
+        self
+    }
+
+    /// What makes it a wildcard index, if it is one.
+    pub fn wildcard(&self) -> Option<&Wildcard> {
+        self.wildcard.as_ref()
     }
 
     /// The paths with their directions.
@@ -89,6 +107,9 @@ impl IndexPattern {
             builder.push(value, *direction, self.collation.as_ref());
             let key = IndexKey { bytes: builder.finish(), values: vec![value.to_bson()?] };
             return Ok(IndexKeys { keys: vec![key], multikey: false });
+        }
+        if let Some(wildcard) = &self.wildcard {
+            return wildcard.keys_of(document, self.collation.as_ref());
         }
         let mut expansion = Expansion { pattern: self, multikey: false, seen: BTreeSet::new(), keys: Vec::new() };
         let slots = self.fields.iter().map(|(path, _)| Slot::Path(path)).collect();

@@ -26,6 +26,7 @@ pub mod kinds;
 pub mod number;
 pub mod text;
 pub mod view;
+pub mod wildcard;
 
 pub use collation::Collation;
 pub use compare::{compare, compare_documents, equal};

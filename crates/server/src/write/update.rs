@@ -16,7 +16,7 @@ use crate::server::Shared;
 use crate::sessions::{CheckedOut, StatementRecord};
 use crate::stages::engine::{self, ConflictLoop, Done};
 use crate::stages::locks::{Access, Inside, create, enter};
-use crate::storage::collection::{Collection, WriteError};
+use crate::storage::collection::{Collection, Index, WriteError};
 use crate::storage::record::RecordId;
 use crate::storage::{Value, Writer};
 use crate::update::{ApplyContext, Oplog, Update};
@@ -123,8 +123,9 @@ impl Job<'_> {
                 Err(error)
                     if error.code == 11000
                         && self.upsert
+                        && !self.multi
                         && !self.op.is_in_transaction()
-                        && self.wants_the_duplicate(&error) =>
+                        && self.wants_the_duplicate(&error)? =>
                 {
                     conflicts.met(self.op).await?;
                 }
@@ -278,17 +279,25 @@ impl Job<'_> {
         engine::commit(self.op, self.ns, unit, self.session, done).await
     }
 
-    /// Whether the key that was there already is one that the filter asks for: then trying again finds a document.
-    fn wants_the_duplicate(&self, error: &CommandError) -> bool {
-        let Some(key) = error.extra.as_ref().and_then(|extra| extra.get_document("keyValue").ok()) else {
-            return false;
+    /// Whether the key that was there already is exactly what the filter asks for: then trying again finds a document. The
+    /// filter has an equality for each field of the index and nothing else, and the values are the same without any collation.
+    /// Whoever asks in another way gets 11000 and tries again himself.
+    ///
+    /// Source: SERVER-14322, `UpdateStage::shouldRetryDuplicateKeyException` of server 4.4. A key of an index with a collation
+    /// is never the value that was asked for.
+    fn wants_the_duplicate(&self, error: &CommandError) -> Result<bool> {
+        let part = |name: &str| error.extra.as_ref().and_then(|extra| extra.get_document(name).ok());
+        let (Some(pattern), Some(key)) = (part("keyPattern"), part("keyValue")) else { return Ok(false) };
+        let Some(wanted) = self.matcher.only_equalities().filter(|wanted| wanted.len() == key.len()) else {
+            return Ok(false);
         };
-        let Ok(wanted) = self.matcher.equalities() else { return false };
-        key.iter().all(|(path, value)| {
-            wanted.iter().any(|(wanted, fixed)| {
-                wanted == path && compare::equal(View::from(fixed), View::from(value), self.matcher.collation())
-            })
-        })
+        let same = key.iter().all(|(path, value)| {
+            let fixed = wanted.iter().find(|(wanted, _)| wanted == path);
+            fixed.is_some_and(|(_, fixed)| compare::equal(View::from(fixed), View::from(value), None))
+        });
+        let Some(collection) = self.op.collection(self.ns)?.filter(|_| same) else { return Ok(false) };
+        let collated = |index: &Index| index.key_pattern() == *pattern && index.pattern.collation().is_some();
+        Ok(!collection.indexes().iter().any(|index| collated(index)))
     }
 }
 

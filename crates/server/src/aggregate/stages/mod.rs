@@ -2,9 +2,12 @@
 
 pub(crate) mod bucket;
 pub(crate) mod bucket_auto;
+pub(crate) mod chain;
 pub(crate) mod current_op;
+pub(crate) mod densify;
 pub(crate) mod documents;
 pub(crate) mod facet;
+pub(crate) mod fill;
 pub(crate) mod filter;
 pub(crate) mod graph_lookup;
 pub(crate) mod group;
@@ -96,8 +99,10 @@ pub(crate) const STAGES: &[(&str, Parser)] = &[
     ("$collStats", |_, _, operand| source::coll_stats(operand)),
     ("$count", |parsing, _, operand| stage(group::Group::parse_count(operand, parsing)?)),
     ("$currentOp", |parsing, _, operand| current_op::parse(operand, parsing.context)),
+    ("$densify", |parsing, _, operand| stage(densify::Densify::parse(operand, parsing)?)),
     ("$documents", |parsing, _, operand| documents::parse(operand, parsing)),
     ("$facet", |parsing, _, operand| stage(facet::Facet::parse(operand, parsing)?)),
+    ("$fill", |parsing, _, operand| fill::parse(operand, parsing)),
     ("$geoNear", |_, name, _| fail(238, format!("this server has no geospatial queries: {name}"))),
     ("$graphLookup", |parsing, _, operand| stage(graph_lookup::GraphLookup::parse(operand, parsing)?)),
     ("$group", |parsing, _, operand| stage(group::Group::parse(operand, parsing)?)),

@@ -3,7 +3,7 @@
 use bson::{Bson, Document, doc};
 
 use super::query::parsed;
-use crate::plan::{Chosen, Scan, used};
+use crate::plan::{Chosen, Scan, used, used_of_wildcard};
 use crate::query::Matcher;
 use crate::query::bounds::{Interval, Predicate};
 use crate::storage::Direction;
@@ -31,7 +31,11 @@ pub(super) fn of(scan: &Scan, filter: &Document, matcher: &Matcher) -> Document 
         Chosen::Index(index) => {
             let mut fetch = doc! { "stage": "FETCH" };
             let in_bounds = used(&index, matcher).len();
-            let bound = |name: &String| index.pattern.fields().iter().take(in_bounds).any(|(path, _)| path == name);
+            let wild = used_of_wildcard(&index, matcher).map(|(path, _)| path);
+            let bound = |name: &String| {
+                wild.as_ref() == Some(name)
+                    || index.pattern.fields().iter().take(in_bounds).any(|(path, _)| path == name)
+            };
             let rest: Document = filter.iter().filter(|(name, _)| !bound(name)).map(owned).collect();
             if !rest.is_empty() {
                 fetch.insert("filter", parsed(&rest));
@@ -48,9 +52,18 @@ fn owned((name, value): (&String, &Bson)) -> (String, Bson) {
 
 fn index_scan(index: &Index, matcher: &Matcher, direction: &str) -> Document {
     let flag = |name: &str| index.spec.get(name).is_some_and(|value| View::from(value).is_true());
+    let wild = used_of_wildcard(index, matcher).map(|(path, _)| path);
+    let shown = |path: &String| match &wild {
+        Some(wild) if path != "$_path" => wild.clone(),
+        _ => path.clone(),
+    };
     let paths: Document =
-        index.pattern.fields().iter().map(|(path, _)| (path.clone(), Bson::Array(Vec::new()))).collect();
-    let mut stage = doc! { "stage": "IXSCAN", "keyPattern": index.key_pattern(), "indexName": &index.name };
+        index.pattern.fields().iter().map(|(path, _)| (shown(path), Bson::Array(Vec::new()))).collect();
+    let pattern = match &wild {
+        Some(_) => paths.keys().map(|path| (path.clone(), Bson::Int32(1))).collect(),
+        None => index.key_pattern(),
+    };
+    let mut stage = doc! { "stage": "IXSCAN", "keyPattern": pattern, "indexName": &index.name };
     if let Some(collation) = index.spec.get("collation") {
         stage.insert("collation", collation.clone());
     }
@@ -69,6 +82,10 @@ fn index_scan(index: &Index, matcher: &Matcher, direction: &str) -> Document {
 
 /// The intervals of each field.
 fn bounds(index: &Index, matcher: &Matcher) -> Document {
+    if let Some((path, predicate)) = used_of_wildcard(index, matcher) {
+        let at = format!("[\"{path}\", \"{path}\"]");
+        return doc! { "$_path": [at], path: intervals(&[predicate]) };
+    }
     let used = used(index, matcher);
     let fields = index.pattern.fields().iter().enumerate();
     fields.map(|(at, (path, _))| (path.clone(), intervals(used.get(at).map_or(&[], Vec::as_slice)).into())).collect()

@@ -34,6 +34,7 @@ use source::{FindSource, Records};
 pub const SPEC: CommandSpec = CommandSpec {
     names: &["find"],
     doc: "finds documents",
+    unknown_field: |request, _, _, field| unrecognized(request, field),
     kind: OpKind::Query,
     permission: Permission::Collection(&[Action::Find]),
     parse: |request, shared| {
@@ -188,13 +189,15 @@ fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
     for name in request.names().skip(1) {
         let too_new = name == "let" && !profile.let_in_commands;
         if too_new || (!KNOWN.contains(&name) && !idl::is_generic(name)) {
-            let whole = text::document(request.document());
-            return Err(CommandError::failed_to_parse(format!(
-                "Failed to parse: {whole}. Unrecognized field '{name}'."
-            )));
+            return Err(unrecognized(request, name));
         }
     }
     Ok(())
+}
+
+fn unrecognized(request: &Request, field: &str) -> CommandError {
+    let whole = text::document(request.document());
+    CommandError::failed_to_parse(format!("Failed to parse: {whole}. Unrecognized field '{field}'."))
 }
 
 impl Invocation for Find {

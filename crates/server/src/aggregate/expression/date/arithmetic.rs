@@ -62,28 +62,52 @@ pub(crate) const OPERATORS: &[Operator] = &[
 
 /// A unit: a number of months, or of milliseconds; days and weeks follow the local calendar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Unit {
+pub(crate) enum Unit {
     Months(i64),
     Days(i64),
     Millis(i64),
+}
+
+impl Unit {
+    /// The unit called `name`.
+    ///
+    /// # Errors
+    /// 9 for an unknown one.
+    pub(crate) fn parse(name: &str) -> Result<Self> {
+        Ok(match name {
+            "year" => Self::Months(12),
+            "quarter" => Self::Months(3),
+            "month" => Self::Months(1),
+            "week" => Self::Days(7),
+            "day" => Self::Days(1),
+            "hour" => Self::Millis(3_600_000),
+            "minute" => Self::Millis(60_000),
+            "second" => Self::Millis(1000),
+            "millisecond" => Self::Millis(1),
+            other => return fail(9, format!("unknown time unit value: {other}")),
+        })
+    }
+
+    /// How many milliseconds one is; `None` where that depends on the date.
+    pub(crate) fn millis(self) -> Option<i64> {
+        match self {
+            Self::Months(_) => None,
+            Self::Days(days) => Some(days * DAY_MS),
+            Self::Millis(millis) => Some(millis),
+        }
+    }
+
+    /// A time so many units later, in UTC; `None` when it overflows.
+    pub(crate) fn shift(self, millis: i64, amount: i64) -> Option<i64> {
+        shift(millis, self, amount, &Zone::Utc)
+    }
 }
 
 fn unit_of(name: &str, value: &Val) -> Result<Unit> {
     let Some(Bson::String(unit)) = value else {
         return fail(5439013, format!("{name} requires 'unit' to be a string, but got {}", type_name(value)));
     };
-    Ok(match unit.as_str() {
-        "year" => Unit::Months(12),
-        "quarter" => Unit::Months(3),
-        "month" => Unit::Months(1),
-        "week" => Unit::Days(7),
-        "day" => Unit::Days(1),
-        "hour" => Unit::Millis(3_600_000),
-        "minute" => Unit::Millis(60_000),
-        "second" => Unit::Millis(1000),
-        "millisecond" => Unit::Millis(1),
-        other => return fail(9, format!("unknown time unit value: {other}")),
-    })
+    Unit::parse(unit)
 }
 
 fn date_of(name: &str, what: &str, value: &Val) -> Result<i64> {

@@ -7,6 +7,8 @@ mod from_parts;
 pub(crate) mod parse;
 pub(crate) mod zones;
 
+pub(crate) use arithmetic::Unit;
+
 use bson::Bson;
 
 use super::lent::{Val, nullish, shown, type_name, view};
