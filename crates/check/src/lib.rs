@@ -36,6 +36,8 @@ pub use prediction::{Amount, Budget, Prediction};
 pub use report::{Report, ServiceReport, SettingRow};
 pub use request::Request;
 
+use std::collections::{HashMap, HashSet};
+
 use baseline::Baseline;
 use discover::Kind;
 use ignores::Ignores;
@@ -121,34 +123,46 @@ const NAMES_MAX: usize = 6;
 
 /// What is said in the same words of the same place for several listeners is said once, of all of them: `a, b: ...`.
 fn merge(findings: &mut Vec<Finding>) {
-    let mut kept: Vec<(Finding, Vec<String>)> = Vec::new();
-    for finding in findings.drain(..) {
-        let name = |finding: &Finding| finding.message.split_once(": ").map(|(name, _)| name.to_owned());
-        let same = |known: &Finding| {
-            let text = |finding: &Finding| finding.message.split_once(": ").map(|(_, text)| text.to_owned());
-            known.rule == finding.rule
-                && known.place.is_some()
-                && known.place == finding.place
-                && known.about == finding.about
-                && text(known).is_some()
-                && text(known) == text(&finding)
+    // The first of each group, and all of it in their order.
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut known = HashMap::new();
+    for (at, finding) in findings.iter().enumerate() {
+        let same = finding.place.as_ref().zip(finding.message.split_once(": "));
+        let group = match same {
+            Some((place, (_, text))) => {
+                let range = place.range();
+                let key = (finding.rule, place.path(), range.start, range.end, finding.about.as_str(), text);
+                *known.entry(key).or_insert(groups.len())
+            }
+            None => groups.len(),
         };
-        match (kept.iter_mut().find(|(known, _)| same(known)), name(&finding)) {
-            (Some((_, names)), Some(name)) => names.push(name),
-            (_, name) => kept.push((finding, name.into_iter().collect())),
+        match groups.get_mut(group) {
+            Some(group) => group.push(at),
+            None => groups.push(vec![at]),
         }
     }
-    for (mut finding, names) in kept {
-        if names.len() > 1
-            && let Some((_, text)) = finding.message.split_once(": ")
-        {
-            let more = names.len().saturating_sub(NAMES_MAX);
-            let all = names.iter().take(NAMES_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
-            let all = if more > 0 { format!("{all} and {more} more") } else { all };
-            finding.message = format!("{all}: {text}");
+    drop(known);
+    let message = |group: &[usize]| {
+        let parts = |at: &usize| findings[*at].message.split_once(": ");
+        let (_, text) = group.first().and_then(parts)?;
+        let more = group.len().saturating_sub(NAMES_MAX);
+        let all: Vec<&str> = group.iter().take(NAMES_MAX).filter_map(parts).map(|(name, _)| name).collect();
+        let all = all.join(", ");
+        Some(if more > 0 { format!("{all} and {more} more: {text}") } else { format!("{all}: {text}") })
+    };
+    let messages: Vec<Option<String>> =
+        groups.iter().map(|group| if group.len() > 1 { message(group) } else { None }).collect();
+    let mut kept =
+        groups.iter().zip(messages).filter_map(|(group, message)| Some((*group.first()?, message))).peekable();
+    let mut at = 0;
+    findings.retain_mut(|finding| {
+        let own = kept.next_if(|(first, _)| *first == at);
+        at += 1;
+        if let Some((_, Some(message))) = &own {
+            finding.message.clone_from(message);
         }
-        findings.push(finding);
-    }
+        own.is_some()
+    });
 }
 
 /// The scenario of each listener of what is asked: service, listener, and the scenario or why there is none.
@@ -190,12 +204,12 @@ fn finish(report: &mut Report, ignores: &Ignores, known: Option<&Baseline>) {
         finding.fix = finding.fix.as_deref().map(masked);
     }
     // Several services can share a file: what is said of it is said once.
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = HashSet::new();
     report
         .findings
         .retain(|finding| seen.insert((finding.rule, finding.message.clone(), format!("{:?}", finding.place))));
     merge(&mut report.findings);
-    report.findings.sort_by_key(|finding| {
+    report.findings.sort_by_cached_key(|finding| {
         let place = finding.place.as_ref().map(|place| (place.path().to_owned(), place.line(), place.column()));
         (std::cmp::Reverse(finding.level), finding.rule, place)
     });

@@ -1,5 +1,5 @@
-//! A service of 2,000 source files. The bar is one second and 200 MiB with optimisations:
-//! `cargo test --release -p backfire-check --test large -- --include-ignored`.
+//! Services of 2,000 source files: one in which some files listen, and one in which each does. The bar is one second and 200 MiB
+//! with optimisations: `cargo test --release -p backfire-check --test large -- --include-ignored --test-threads 1`.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -27,18 +27,27 @@ fn filler() -> String {
     })
 }
 
-/// Listener, controller, service, repository and entity of each group; `LISTENING` of them listen.
-fn write_service(root: &Path) {
-    let filler = filler();
+fn write_files(root: &Path, sources: impl IntoIterator<Item = (String, String)>) {
     let pom = "<project><parent><groupId>org.springframework.boot</groupId><artifactId>spring-boot-starter-parent</artifactId>\
                <version>3.5.16</version></parent><artifactId>shop</artifactId></project>";
-    let mut files = vec![
+    let configuration = [
         ("pom.xml".to_owned(), pom.to_owned()),
         (
             "src/main/resources/application.yml".to_owned(),
             "spring.data.mongodb.uri: mongodb://h/?socketTimeoutMS=5000\n".to_owned(),
         ),
     ];
+    for (name, text) in configuration.into_iter().chain(sources) {
+        let path = root.join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+}
+
+/// Listener, controller, service, repository and entity of each group; `LISTENING` of them listen.
+fn write_service(root: &Path) {
+    let filler = filler();
+    let mut files = Vec::new();
     let map = "private final Map<String, Integer> map = new HashMap<>();";
     for n in 0..GROUPS {
         let package = format!("shop.area{}", n % 40);
@@ -88,11 +97,24 @@ fn write_service(root: &Path) {
             files.push((path, format!("package {package};\n\nimport java.util.*;\n{imports}\n{body}\n")));
         }
     }
-    for (name, text) in files {
-        let path = root.join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
+    write_files(root, files);
+}
+
+/// A listener in each of 2,000 files, which writes by itself.
+fn write_listeners(root: &Path) {
+    let filler = filler();
+    let files = (0..5 * GROUPS).map(|n| {
+        let package = format!("shop.area{}", n % 40);
+        let text = format!(
+            "package {package};\n\nimport java.util.*;\nimport org.springframework.data.mongodb.core.MongoTemplate;\n\
+             import org.springframework.kafka.annotation.KafkaListener;\n\n@Component\npublic class ItemListener{n} {{\n    \
+             @Autowired MongoTemplate template;\n    private final Map<String, Integer> map = new HashMap<>();\n    \
+             @KafkaListener(topics = \"t{n}\")\n    void on(Order order) {{ compute1(1, \"2\", List.of()); \
+             template.insert(new Stored(order.sku()), \"c{n}\"); }}\n    record Stored(String sku) {{}}\n{filler}}}\n"
+        );
+        (format!("src/main/java/{}/ItemListener{n}.java", package.replace('.', "/")), text)
+    });
+    write_files(root, files);
 }
 
 /// The processor time of this process so far, in milliseconds, and the most memory it had, in KiB; Linux only.
@@ -105,16 +127,18 @@ fn spent() -> Option<(u64, u64)> {
     Some((ticks * 10, peak.split_whitespace().next()?.parse().ok()?))
 }
 
-fn within(limit_ms: u64, limit_kib: u64) {
+fn within(write: fn(&Path), listening: usize, limit_ms: u64, limit_kib: u64) {
     let folder = tempfile::tempdir().unwrap();
-    write_service(folder.path());
+    write(folder.path());
     let before = spent();
     let report = check(&Request { paths: vec![folder.path().to_path_buf()], ..Request::default() }).unwrap();
+    let text = backfire_check::output::text::report(&report);
     let after = spent();
     assert_eq!(report.files, 5 * GROUPS + 2);
     let predictions = &report.services[0].predictions;
-    assert_eq!(predictions.len(), LISTENING);
+    assert_eq!(predictions.len(), listening);
     assert!(predictions.iter().all(|prediction| prediction.sends == Amount::Exact(20)), "{predictions:?}");
+    assert!(text.lines().filter(|line| line.ends_with("longer than all retries")).count() == listening);
     if let (Some((before_ms, _)), Some((after_ms, peak_kib))) = (before, after) {
         let took_ms = after_ms - before_ms;
         assert!(took_ms <= limit_ms && peak_kib <= limit_kib, "{took_ms} ms, {peak_kib} KiB");
@@ -125,12 +149,25 @@ fn within(limit_ms: u64, limit_kib: u64) {
 /// A limit that holds without optimisations and on a busy machine.
 #[test]
 fn two_thousand_files_are_checked() {
-    within(60_000, 512 << 10);
+    within(write_service, LISTENING, 60_000, 512 << 10);
+}
+
+/// The same.
+#[test]
+fn two_thousand_listeners_are_checked() {
+    within(write_listeners, 5 * GROUPS, 60_000, 512 << 10);
 }
 
 /// The bar. Processor time: what a busy machine adds does not count, and several threads count each.
 #[test]
 #[ignore = "measures; needs --release"]
 fn two_thousand_files_within_the_bar() {
-    within(1_000, 200 << 10);
+    within(write_service, LISTENING, 1_000, 200 << 10);
+}
+
+/// The same bar.
+#[test]
+#[ignore = "measures; needs --release"]
+fn two_thousand_listeners_within_the_bar() {
+    within(write_listeners, 5 * GROUPS, 1_000, 200 << 10);
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::condition::Configuration;
 use crate::scan::Scan;
 use crate::span::{Lines, Range, Site, Span};
-use crate::tree::{Class, ClassKind, Constructor, Field, Method, Tree, Type};
+use crate::tree::{Body, Class, ClassKind, Constructor, Expr, Field, Method, Tree, Type};
 
 /// A file of the project.
 #[derive(Debug)]
@@ -100,11 +100,18 @@ pub(crate) struct BeanMethod<'s> {
 /// How many classes a supertype walk visits.
 const WALK_MAX: usize = 200;
 
+/// A body that was read after its file, and what is wrong with it.
+struct LateBody<'s> {
+    expr: Expr<'s>,
+    problems: Vec<(Range, String)>,
+}
+
 pub(crate) struct World<'s> {
     pub files: &'s [File<'s>],
     /// What the conditions on beans are held against; `None`: beans are taken as there.
     pub configuration: Option<&'s dyn Configuration>,
     late: Vec<OnceCell<Tree<'s>>>,
+    bodies: Vec<OnceCell<Box<[OnceCell<LateBody<'s>>]>>>,
     tops: Vec<OnceCell<Vec<ClassId>>>,
     lines: Vec<OnceCell<Lines>>,
     by_name: HashMap<&'s str, Vec<u32>>,
@@ -134,6 +141,7 @@ impl<'s> World<'s> {
             files,
             configuration,
             late: files.iter().map(|_| OnceCell::new()).collect(),
+            bodies: files.iter().map(|_| OnceCell::new()).collect(),
             tops: files.iter().map(|_| OnceCell::new()).collect(),
             lines: files.iter().map(|_| OnceCell::new()).collect(),
             by_name,
@@ -156,6 +164,32 @@ impl<'s> World<'s> {
             Some(tree) => tree,
             None => self.late[file as usize].get_or_init(|| self.files[file as usize].read()),
         }
+    }
+
+    /// A method's body, which is read now if it was not.
+    pub(crate) fn body(&'s self, file: u32, body: &'s Body<'s>) -> &'s Expr<'s> {
+        let left = match body {
+            Body::Read(expr) => return expr,
+            Body::Left(left) => left,
+        };
+        let late =
+            self.bodies[file as usize].get_or_init(|| (0..self.tree(file).left_out).map(|_| OnceCell::new()).collect());
+        let read = || {
+            let (expr, problems) = crate::java::read_body(self.file(file).text, *left);
+            LateBody { expr, problems }
+        };
+        &late[left.number as usize].get_or_init(read).expr
+    }
+
+    /// What could not be read of a file so far, bodies included.
+    pub(crate) fn problems(&'s self, file: u32) -> Vec<&'s (Range, String)> {
+        if !self.is_parsed(file) {
+            return Vec::new();
+        }
+        let late = self.bodies[file as usize].get().into_iter().flatten().filter_map(OnceCell::get);
+        let mut all: Vec<_> = self.tree(file).problems.iter().chain(late.flat_map(|body| &body.problems)).collect();
+        all.truncate(crate::syntax::PROBLEMS_MAX);
+        all
     }
 
     /// Whether a file is parsed by now.

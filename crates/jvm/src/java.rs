@@ -1,18 +1,43 @@
 //! Reads Java into the common tree.
 
 use std::borrow::Cow;
+use std::sync::LazyLock;
 
-use tree_sitter::Node;
+use tree_sitter::{Language, Node};
 
+use crate::outline::{self, Outline};
 use crate::span::Range;
-use crate::syntax::{Reader, child_of_kind, field, kids, named, number, other, parse, range, unescape};
+use crate::syntax::{Reader, child_of_kind, kids, named, number, other, parse, range, unescape};
 use crate::tree::*;
+
+/// The child that a node has under a name. The grammar itself would look its numbers up among all names each time.
+fn field<'t>(node: Node<'t>, name: &str) -> Option<Node<'t>> {
+    static NUMBERS: LazyLock<Vec<(String, u16)>> = LazyLock::new(|| {
+        let language: Language = tree_sitter_java::LANGUAGE.into();
+        let all = (1..=language.field_count()).filter_map(|number| u16::try_from(number).ok());
+        let name = |number| Some((language.field_name_for_id(number)?.to_owned(), number));
+        let mut names: Vec<_> = all.filter_map(name).collect();
+        names.sort_unstable();
+        names
+    });
+    let at = NUMBERS.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok()?;
+    node.child_by_field_id(NUMBERS[at].1)
+}
 
 /// Reads a Java file. Never fails: what cannot be read is a problem of the tree.
 pub(crate) fn read(text: &str) -> Tree<'_> {
+    match outline::outline(text) {
+        Some(outline) if !outline.bodies.is_empty() || !outline.whole.is_empty() => {
+            read_without(text, outline).unwrap_or_else(|| read_whole(text))
+        }
+        _ => read_whole(text),
+    }
+}
+
+fn read_whole(text: &str) -> Tree<'_> {
     let mut reader = Reader::new(text);
     let mut tree = Tree::default();
-    match parse(text, &tree_sitter_java::LANGUAGE.into()) {
+    match parse(text, &tree_sitter_java::LANGUAGE.into(), &[]) {
         Some(parsed) => {
             reader.note_errors(parsed.root_node());
             reader.file(parsed.root_node(), &mut tree);
@@ -21,6 +46,37 @@ pub(crate) fn read(text: &str) -> Tree<'_> {
     }
     tree.problems = reader.problems;
     tree
+}
+
+/// Reads a file without what its outline has. `None`: the rest is not understood, or the outline is not what it seemed.
+fn read_without<'a>(text: &'a str, outline: Outline<'a>) -> Option<Tree<'a>> {
+    let parsed = parse(text, &tree_sitter_java::LANGUAGE.into(), &outline.rest(u32::try_from(text.len()).ok()?))?;
+    if parsed.root_node().has_error() {
+        return None;
+    }
+    let mut reader = Reader::new(text);
+    reader.left = outline.bodies;
+    reader.methods = outline.methods;
+    let mut tree = Tree::default();
+    reader.file(parsed.root_node(), &mut tree);
+    tree.left_out = u32::try_from(reader.left.len() + outline.whole.len()).ok()?;
+    tree.problems = reader.problems;
+    (reader.left.len() == reader.left_found as usize && reader.methods.is_empty()).then_some(tree)
+}
+
+/// Reads a body that was left out, and says what is wrong with it.
+pub(crate) fn read_body(text: &str, body: LeftOut) -> (Expr<'_>, Vec<(Range, String)>) {
+    let mut reader = Reader::new(text);
+    reader.depth = body.depth;
+    let Some(parsed) = parse(text, &tree_sitter_java::LANGUAGE.into(), &[body.at]) else {
+        reader.problem(body.at, "too hard to parse: this method is not read".to_owned());
+        return (other(body.at), reader.problems);
+    };
+    let root = parsed.root_node();
+    reader.note_errors(root);
+    // Where the block itself is broken, its statements are the root's.
+    let expr = reader.block(child_of_kind(root, "block").unwrap_or(root));
+    (expr, reader.problems)
 }
 
 impl<'a> Reader<'a> {
@@ -148,6 +204,10 @@ impl<'a> Reader<'a> {
                 }
                 _ => class.nested.extend(self.class(node)),
             }
+        }
+        if let Some(methods) = self.methods.remove(&(body.start_byte() as u32)) {
+            class.methods.extend(methods);
+            class.methods.sort_by_key(|method| method.name_at);
         }
     }
 
@@ -284,7 +344,13 @@ impl<'a> Reader<'a> {
         let params = field(node, "parameters").map(|params| self.params(params)).unwrap_or_default();
         // The default of an annotation's element is kept as its body.
         let body = field(node, "body").or_else(|| field(node, "value"));
-        let body = body.map(|body| if body.kind() == "block" { self.block(body) } else { self.expr(body) });
+        let body = body.map(|body| match body.kind() {
+            "block" => match self.left_out(range(body)) {
+                Some(left) => Body::Left(left),
+                None => Body::Read(self.block(body)),
+            },
+            _ => Body::Read(self.expr(body)),
+        });
         Some(Method {
             name: self.text(name),
             annotations,
@@ -297,6 +363,13 @@ impl<'a> Reader<'a> {
             suspend: false,
             name_at: range(name),
         })
+    }
+
+    /// A body that was left out of the parsed text.
+    fn left_out(&mut self, at: Range) -> Option<LeftOut> {
+        self.left.binary_search(&at).ok()?;
+        self.left_found += 1;
+        Some(LeftOut { number: self.left_found - 1, at, depth: self.depth })
     }
 
     fn constructor(&mut self, node: Node<'_>) -> Option<Constructor<'a>> {
@@ -716,4 +789,76 @@ fn text_block(inner: &str) -> String {
     let shared = lines.iter().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
     let lines: Vec<_> = lines.iter().map(|line| line.get(shared..).unwrap_or("").trim_end()).collect();
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: [&str; 3] = [
+        include_str!("../tests/it/samples/stock-java.txt"),
+        include_str!("../tests/it/samples/legacy-java.txt"),
+        include_str!("../tests/it/samples/billing-mixed.txt"),
+    ];
+
+    /// Reads the bodies that were left out.
+    fn filled<'a>(text: &'a str, mut tree: Tree<'a>) -> Tree<'a> {
+        let mut open: Vec<&mut Class<'a>> = tree.classes.iter_mut().collect();
+        while let Some(class) = open.pop() {
+            for body in class.methods.iter_mut().flat_map(|method| &mut method.body) {
+                if let Body::Left(left) = *body {
+                    let (expr, problems) = read_body(text, left);
+                    assert!(problems.is_empty(), "{problems:?}");
+                    *body = Body::Read(expr);
+                }
+            }
+            open.extend(&mut class.nested);
+        }
+        tree.left_out = 0;
+        tree
+    }
+
+    /// Whether reading in parts gives what reading the whole gives; says how many bodies were read later.
+    fn check(text: &str) -> u32 {
+        let whole = read_whole(text);
+        let parts = read(text);
+        let left_out = parts.left_out;
+        assert_eq!(format!("{:#?}", filled(text, parts)), format!("{whole:#?}"));
+        left_out
+    }
+
+    #[test]
+    fn a_file_that_is_read_in_parts_is_the_same() {
+        let heads = [
+            "void a()",
+            "public static int[][] a(final int b, java.util.List<String> c) throws D, e.E",
+            "private Map<String, List<? extends B>> a(Class<?> c, D<? super E>[] d)",
+            "@A @B(x = {1, 2}) protected final synchronized Optional<byte[]> a(@C(\"{\") D d, int... e)",
+            "<T extends Comparable<T>> T a(T b)",
+            "a.b.C<D>.E a(int b[])",
+            "record a(record record)",
+            "int a(/* { */ int b) // }\n",
+        ];
+        for head in heads {
+            let body =
+                "{ if (b) { return new X() { int y() { return 1; } }; } run(() -> { z('}', \"}\"); }); throw c; }";
+            check(&format!(
+                "package p; class K extends L {{ int f = 1; {head} {body} K() {body} class M {{ {head} {body} }} {head} {body} }}"
+            ));
+            check(&format!(
+                "enum K {{ A, B {{ {head} {body} }}; {head} {body} }} interface I {{ {head} {body} {head}; }}"
+            ));
+            check(&format!("record R(int a) {{ R {body} {head} {body} }} @interface N {{ int[] v() default {{}}; }}"));
+        }
+        assert!(
+            check(
+                "class K { int a(int b) { return b; } @X void b() { call(a(1)); call(a(2)); call(a(3)); call(a(4)); } }"
+            ) == 2
+        );
+        let files = SAMPLES
+            .iter()
+            .flat_map(|sample| sample.split("\n=="))
+            .map(|part| part.split_once('\n').unwrap_or((part, "")).1);
+        assert!(files.filter(|text| read_whole(text).problems.is_empty()).map(check).sum::<u32>() > 20);
+    }
 }

@@ -18,7 +18,7 @@ pub(crate) fn read(text: &str) -> Tree<'_> {
     let (readable, delegates) = readable(text);
     let mut reader = Kotlin { reader: Reader::new(text), generic_calls: Vec::new(), delegates };
     let mut tree = Tree::default();
-    match parse(&readable, &tree_sitter_kotlin_ng::LANGUAGE.into()) {
+    match parse(&readable, &tree_sitter_kotlin_ng::LANGUAGE.into(), &[]) {
         Some(parsed) => {
             reader.file(parsed.root_node(), &mut tree);
             reader.reader.note_errors(parsed.root_node());
@@ -496,7 +496,7 @@ impl<'a> Kotlin<'a> {
             receiver,
             params,
             ret,
-            body: body.map(|body| self.body(body)),
+            body: body.map(|body| Body::Read(self.body(body))),
             is_expression,
             is_static: modifiers.annotations.iter().any(|it| it.name == "JvmStatic"),
             suspend: modifiers.has("suspend"),

@@ -14,7 +14,7 @@ use crate::machine::{Machine, ObjId, Val};
 use crate::mongo::client::ClientKind;
 use crate::scan::{self, Token, Tokens};
 use crate::span::{Lines, Range, Site};
-use crate::tree::{ClassKind, Expr, ExprKind, Method, Tree};
+use crate::tree::{Body, ClassKind, Expr, ExprKind, Method, Tree};
 
 /// A source file.
 #[derive(Debug, Clone)]
@@ -72,11 +72,11 @@ impl<'a> Project<'a> {
 
     /// Parses, in parallel, what analysis will most likely ask for: the files it starts from and what those name.
     fn parse_ahead(&mut self) {
-        let mut by_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        let mut by_name = Declared::new();
         let mut by_head: HashMap<&str, Vec<usize>> = HashMap::new();
         for (at, file) in self.files.iter().enumerate() {
             for name in file.scan.declares.iter().chain(&file.scan.top_level) {
-                by_name.entry(name).or_default().push(at);
+                by_name.entry(name).or_default().entry(&file.scan.package).or_default().push(at);
             }
             for name in &file.scan.heads {
                 by_head.entry(name).or_default().push(at);
@@ -101,16 +101,10 @@ impl<'a> Project<'a> {
                 if first && !file.scan.seed {
                     continue;
                 }
-                for word in mentioned(file.text, &by_name) {
-                    for target in by_name.get(word).into_iter().flatten() {
-                        if visible(file, &self.files[*target], word) {
-                            next.insert(*target);
-                        }
-                    }
-                }
+                take_named(file, &mut by_name, &mut next);
                 // What implements an interface that this file declares.
                 for name in &file.scan.declares {
-                    next.extend(by_head.get(name).into_iter().flatten());
+                    next.extend(by_head.get_mut(name).map(std::mem::take).unwrap_or_default());
                 }
             }
             trees.extend(wave.iter().copied().zip(parsed));
@@ -182,8 +176,11 @@ fn mark_meta_listeners(files: &mut [File<'_>]) {
     }
 }
 
+/// Declarations by name, and by the package of their file.
+type Declared<'s> = HashMap<&'s str, HashMap<&'s str, Vec<usize>>>;
+
 /// The names of other files' declarations in a text.
-fn mentioned<'t>(text: &'t str, declared: &HashMap<&str, Vec<usize>>) -> HashSet<&'t str> {
+fn mentioned<'t>(text: &'t str, declared: &Declared<'_>) -> HashSet<&'t str> {
     let words = Tokens::new(text).filter_map(|token| match token {
         Token::Word(word) if declared.contains_key(word) => Some(word),
         _ => None,
@@ -191,19 +188,28 @@ fn mentioned<'t>(text: &'t str, declared: &HashMap<&str, Vec<usize>>) -> HashSet
     words.collect()
 }
 
-/// Whether a file can mean another file's declaration by a plain name: same package, or an import that fits.
-fn visible(from: &File<'_>, target: &File<'_>, name: &str) -> bool {
-    let package = target.scan.package.as_str();
-    if package == from.scan.package {
-        return true;
-    }
-    from.text.match_indices("import").any(|(at, _)| {
+/// Takes the files whose declarations a file can mean by plain names: those of its package, and those that an import fits.
+fn take_named<'t>(from: &'t File<'t>, declared: &mut Declared<'t>, into: &mut BTreeSet<usize>) {
+    // Each import as a package and what stands behind it, for all places where the package may end.
+    let mut imports: Vec<(&str, &str)> = Vec::new();
+    for (at, _) in from.text.match_indices("import") {
         let line = from.text[at..].lines().next().unwrap_or_default();
         let path = line.trim_start_matches("import").trim().trim_start_matches("static").trim();
-        path.strip_prefix(package).is_some_and(|rest| {
-            rest.strip_prefix('.').is_some_and(|rest| rest.starts_with('*') || rest.starts_with(name))
-        })
-    })
+        imports.extend(path.match_indices('.').map(|(dot, _)| (&path[..dot], &path[dot + 1..])));
+    }
+    let own = from.scan.package.as_str();
+    for word in mentioned(from.text, declared) {
+        let Some(by_package) = declared.get_mut(word) else { continue };
+        into.extend(by_package.get_mut(own).map(std::mem::take).unwrap_or_default());
+        for (package, rest) in &imports {
+            if *package != own
+                && (rest.starts_with('*') || rest.starts_with(word))
+                && let Some(files) = by_package.get_mut(package)
+            {
+                into.extend(std::mem::take(files));
+            }
+        }
+    }
 }
 
 /// Does the same for each item, on a few threads; results in the items' order.
@@ -262,11 +268,9 @@ fn analyze<'s>(world: &'s World<'s>) -> Analysis {
         analysis.problems.push(Problem { message: what.to_owned(), span: machine.span(at) });
     }
     for (at, _) in (0_u32..).zip(world.files) {
-        if world.is_parsed(at) {
-            for (range, message) in &world.tree(at).problems {
-                let span = world.span(site(at, *range));
-                analysis.problems.push(Problem { message: message.clone(), span });
-            }
+        for (range, message) in world.problems(at) {
+            let span = world.span(site(at, *range));
+            analysis.problems.push(Problem { message: message.clone(), span });
         }
     }
     analysis
@@ -338,7 +342,8 @@ fn run_the_rest(machine: &mut Machine<'_>, seeds: &[u32]) {
             for method in &info.methods {
                 let Some(body) = &method.body else { continue };
                 if !machine.ran.contains(&std::ptr::from_ref(method))
-                    && makes_something(body, 0)
+                    && may_make_something(world, *file, body)
+                    && makes_something(world.body(*file, body), 0)
                     && !world.presence_of_bean(class, method).is_absent()
                 {
                     run_alone(machine, class, method);
@@ -359,7 +364,7 @@ fn run_the_rest(machine: &mut Machine<'_>, seeds: &[u32]) {
         for function in &world.tree(*file).functions {
             if let Some(body) = &function.body
                 && !machine.ran.contains(&std::ptr::from_ref(function))
-                && makes_something(body, 0)
+                && makes_something(world.body(*file, body), 0)
             {
                 machine.entry(|machine| {
                     machine.run_function(*file, function, None, Vec::new(), site(*file, function.name_at))
@@ -375,22 +380,31 @@ fn run_alone<'s>(machine: &mut Machine<'s>, class: ClassId, method: &'s Method<'
     machine.entry(|machine| machine.run_method(class, method, this, Vec::new(), site(file, method.name_at), false));
 }
 
+/// Whether the analysis reports what such a class makes.
+fn is_reported(name: &str) -> bool {
+    crate::error_handler::handler_kind(name).is_some()
+        || matches!(
+            name,
+            "ConcurrentKafkaListenerContainerFactory"
+                | "ConcurrentMessageListenerContainer"
+                | "KafkaMessageListenerContainer"
+                | "DefaultKafkaConsumerFactory"
+                | "MongoClientSettings"
+                | "MongoClients"
+                | "MongoClient"
+                | "RetryTopicConfigurationBuilder"
+        )
+}
+
+/// Whether the text of a body that was not read names something that the analysis reports.
+fn may_make_something(world: &World<'_>, file: u32, body: &Body<'_>) -> bool {
+    let Body::Left(left) = body else { return true };
+    Tokens::java(world.text(site(file, left.at))).any(|token| matches!(token, Token::Word(name) if is_reported(name)))
+}
+
 /// Whether code makes something that the analysis reports.
 fn makes_something(expr: &Expr<'_>, depth: u32) -> bool {
-    let wanted = |name: &str| {
-        crate::error_handler::handler_kind(name).is_some()
-            || matches!(
-                name,
-                "ConcurrentKafkaListenerContainerFactory"
-                    | "ConcurrentMessageListenerContainer"
-                    | "KafkaMessageListenerContainer"
-                    | "DefaultKafkaConsumerFactory"
-                    | "MongoClientSettings"
-                    | "MongoClients"
-                    | "MongoClient"
-                    | "RetryTopicConfigurationBuilder"
-            )
-    };
+    let wanted = is_reported;
     let mut found = false;
     crate::tree::walk(expr, depth, &mut |expr| match &expr.kind {
         ExprKind::New { ty, .. } => found |= wanted(crate::tree::last_part(ty.name)),
@@ -544,7 +558,7 @@ fn customizers<'s>(machine: &mut Machine<'s>, interface: &str) -> Vec<Customizer
         let ret = bean.method.ret.as_ref().map(|ret| machine.world.ty(ret, place));
         let customizes = ret.as_ref().and_then(Ty::lib).is_some_and(|name| name.starts_with(interface));
         let kotlin = ret.is_none()
-            && bean.method.body.as_ref().is_some_and(
+            && bean.method.body.as_ref().and_then(Body::read).is_some_and(
                 |body| matches!(&body.kind, ExprKind::Call { target: None, name, .. } if *name == interface),
             );
         if !customizes && !kotlin {

@@ -13,11 +13,18 @@ pub(crate) enum Token<'a> {
 pub(crate) struct Tokens<'a> {
     text: &'a str,
     at: usize,
+    /// Whether `"${ .. }"` may hold texts of its own, as in Kotlin.
+    has_templates: bool,
 }
 
 impl<'a> Tokens<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, at: 0 }
+        Self { text, at: 0, has_templates: true }
+    }
+
+    /// Those of a text that is Java for sure.
+    pub(crate) fn java(text: &'a str) -> Self {
+        Self { text, at: 0, has_templates: false }
     }
 
     /// The byte behind the token that came last.
@@ -45,7 +52,7 @@ impl<'a> Tokens<'a> {
             match byte {
                 b'\\' => self.at += 1,
                 // Kotlin's `"${ .. }"` may hold texts of its own.
-                b'$' if quote == b'"' && bytes.get(self.at + 1) == Some(&b'{') => {
+                b'$' if self.has_templates && quote == b'"' && bytes.get(self.at + 1) == Some(&b'{') => {
                     holes += 1;
                     self.at += 1;
                 }

@@ -1,16 +1,17 @@
 //! What the readers of Java and Kotlin share: walking a tree-sitter tree with a limit on depth and on work.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-use tree_sitter::{Language, Node, ParseOptions, Parser};
+use tree_sitter::{Language, Node, ParseOptions, Parser, Point};
 
 use crate::span::Range;
-use crate::tree::{Expr, ExprKind};
+use crate::tree::{Expr, ExprKind, Method};
 
 /// Deeper parts of a file are not read; a problem says so.
 pub(crate) const DEPTH_MAX: u32 = 400;
 /// More problems of one file are counted only.
-const PROBLEMS_MAX: usize = 10;
+pub(crate) const PROBLEMS_MAX: usize = 10;
 /// How often the parser may ask whether to go on; it asks after about 100 steps, and a well-formed file takes about one
 /// step for each byte.
 const PARSE_ASKS_MAX: usize = 20_000;
@@ -19,6 +20,12 @@ const PARSE_ASKS_MAX: usize = 20_000;
 pub(crate) struct Reader<'a> {
     pub text: &'a str,
     pub depth: u32,
+    /// Bodies that were left out of the parsed text, braces included, in their order.
+    pub left: Vec<Range>,
+    /// How many of them were come upon.
+    pub left_found: u32,
+    /// Methods that were left out of it, by the place of their class's brace, until that is come upon.
+    pub methods: BTreeMap<u32, Vec<Method<'a>>>,
     pub problems: Vec<(Range, String)>,
 }
 
@@ -33,7 +40,8 @@ pub(crate) fn kids<'t>(node: Node<'t>) -> Vec<Node<'t>> {
     if cursor.goto_first_child() {
         loop {
             let child = cursor.node();
-            if !matches!(child.kind(), "line_comment" | "block_comment") {
+            // Looking at the kind costs more.
+            if !child.is_extra() || !matches!(child.kind(), "line_comment" | "block_comment") {
                 found.push(child);
             }
             if !cursor.goto_next_sibling() {
@@ -72,7 +80,7 @@ pub(crate) fn child_of_kind<'t>(node: Node<'t>, kind: &str) -> Option<Node<'t>> 
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(text: &'a str) -> Self {
-        Self { text, depth: 0, problems: Vec::new() }
+        Self { text, depth: 0, left: Vec::new(), left_found: 0, methods: BTreeMap::new(), problems: Vec::new() }
     }
 
     pub(crate) fn text(&self, node: Node<'_>) -> &'a str {
@@ -138,10 +146,19 @@ pub(crate) fn other<'a>(at: Range) -> Expr<'a> {
     Expr { kind: ExprKind::Other, at }
 }
 
-/// Parses a text, with a limit on the work; `None` says that the limit was reached.
-pub(crate) fn parse(text: &str, language: &Language) -> Option<tree_sitter::Tree> {
+/// Parses a text, or those parts of it, with a limit on the work; `None` says that the limit was reached.
+pub(crate) fn parse(text: &str, language: &Language, parts: &[Range]) -> Option<tree_sitter::Tree> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
+    // Nobody asks for lines and columns of nodes.
+    let (start_point, end_point) = (Point::default(), Point::default());
+    let part = |part: &Range| tree_sitter::Range {
+        start_byte: part.start as usize,
+        end_byte: part.end as usize,
+        start_point,
+        end_point,
+    };
+    parser.set_included_ranges(&parts.iter().map(part).collect::<Vec<_>>()).ok()?;
     let mut asks = 0_usize;
     let asks_max = PARSE_ASKS_MAX + text.len();
     let mut go_on = |_: &tree_sitter::ParseState| {

@@ -17,6 +17,8 @@ pub(crate) struct Tree<'a> {
     pub functions: Vec<Method<'a>>,
     /// Kotlin's properties outside classes.
     pub fields: Vec<Field<'a>>,
+    /// How many bodies are [`Body::Left`].
+    pub left_out: u32,
     pub problems: Vec<(Range, String)>,
 }
 
@@ -139,12 +141,42 @@ pub(crate) struct Method<'a> {
     pub receiver: Option<Type<'a>>,
     pub params: Vec<Param<'a>>,
     pub ret: Option<Type<'a>>,
-    pub body: Option<Expr<'a>>,
+    pub body: Option<Body<'a>>,
     /// Kotlin's `= expression`: the body's value is the result.
     pub is_expression: bool,
     pub is_static: bool,
     pub suspend: bool,
     pub name_at: Range,
+}
+
+/// A method's body.
+#[derive(Debug)]
+pub(crate) enum Body<'a> {
+    Read(Expr<'a>),
+    /// Not read: most methods are never run, and most of a file is their bodies. [`World::body`](crate::index::World::body)
+    /// reads it.
+    Left(LeftOut),
+}
+
+/// A block of Java that was not read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LeftOut {
+    /// Which one of its file's.
+    pub number: u32,
+    /// With its braces.
+    pub at: Range,
+    /// How deep it stands.
+    pub depth: u32,
+}
+
+impl<'a> Body<'a> {
+    /// The body where it was read with its file.
+    pub(crate) fn read(&self) -> Option<&Expr<'a>> {
+        match self {
+            Self::Read(expr) => Some(expr),
+            Self::Left(_) => None,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -412,12 +444,15 @@ pub(crate) fn walk<'a, 't>(expr: &'t Expr<'a>, depth: u32, visit: &mut impl FnMu
             walk(body, next, visit);
         }
         ExprKind::Loop { init, repeated } => init.iter().chain(repeated).for_each(|part| walk(part, next, visit)),
-        ExprKind::LocalFunction(method) => method.body.iter().for_each(|body| walk(body, next, visit)),
+        ExprKind::LocalFunction(method) => {
+            method.body.iter().filter_map(Body::read).for_each(|body| walk(body, next, visit))
+        }
         _ => {}
     }
 }
 
 fn walk_class<'a, 't>(class: &'t Class<'a>, depth: u32, visit: &mut impl FnMut(&'t Expr<'a>)) {
-    class.methods.iter().flat_map(|method| &method.body).for_each(|body| walk(body, depth, visit));
+    let bodies = class.methods.iter().flat_map(|method| &method.body);
+    bodies.filter_map(Body::read).for_each(|body| walk(body, depth, visit));
     class.fields.iter().flat_map(|field| &field.value).for_each(|value| walk(value, depth, visit));
 }

@@ -343,7 +343,7 @@ fn component(class: &str, annotations: &[Annotation<'_>]) -> Found {
 
 /// The class that a Kotlin bean function without a declared type makes.
 fn made_class<'s>(method: &'s Method<'s>) -> Option<&'s str> {
-    let mut at = method.body.as_ref().filter(|_| method.is_expression)?;
+    let mut at = method.body.as_ref().filter(|_| method.is_expression)?.read()?;
     loop {
         match &at.kind {
             ExprKind::Call { target: None, name, .. } if name.starts_with(char::is_uppercase) => return Some(name),

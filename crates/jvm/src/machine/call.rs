@@ -610,7 +610,7 @@ impl<'s> Machine<'s> {
         let name = if class_name.is_empty() { method.name.to_owned() } else { format!("{class_name}.{}", method.name) };
         self.path.push(PathStep { method: name, span: self.span(at) });
         let pushed = if proxied { self.push_annotations(owner, method, file) } else { 0 };
-        let value = self.eval(body, &scope);
+        let value = self.eval(self.world.body(file, body), &scope);
         for _ in 0..pushed {
             self.around.pop();
         }
@@ -638,7 +638,7 @@ impl<'s> Machine<'s> {
         let scope = Scope::with_receiver(&Scope::top(frame.clone()), this);
         self.bind(&method.params, args, &scope, at);
         self.path.push(PathStep { method: method.name.to_owned(), span: self.span(at) });
-        let value = self.eval(body, &scope);
+        let value = self.eval(self.world.body(file, body), &scope);
         self.path.pop();
         self.leave();
         self.result(method.is_expression, value, &frame, ret, at)
@@ -788,7 +788,7 @@ impl<'s> Machine<'s> {
                 let inner = Scope::in_frame(scope, frame.clone());
                 let args = args.into_iter().map(|val| ArgVal { name: None, val, site: at }).collect();
                 self.bind(&method.params, args, &inner, at);
-                let value = self.eval(body, &inner);
+                let value = self.eval(self.world.body(own.place.file, body), &inner);
                 self.leave();
                 let ret = method.ret.as_ref().map(|ret| self.world.ty(ret, own.place));
                 self.result(method.is_expression, value, &frame, ret, at)
@@ -1022,7 +1022,7 @@ impl<'s> Machine<'s> {
         let inner = Scope::with_receiver(&Scope::top(frame.clone()), Some(target.clone()));
         self.bind(&method.params, args, &inner, at);
         self.path.push(PathStep { method: method.name.to_owned(), span: self.span(at) });
-        let value = self.eval(body, &inner);
+        let value = self.eval(self.world.body(file, body), &inner);
         self.path.pop();
         self.leave();
         let ret = method.ret.as_ref().map(|ret| self.world.ty(ret, self.world.place(owner)));
