@@ -81,7 +81,9 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
         wanted.push((Resource::ParallelBatchWriter, Mode::IntentShared));
     }
     wanted.push((Resource::ReplicationState, Mode::IntentExclusive));
-    lock(op, wanted, &mut held).await?;
+    if let Some(wanted) = lock_together(op, wanted, &mut held)? {
+        lock(op, wanted, &mut held).await?;
+    }
     let pool = if access.reads() { &op.shared.read_tickets } else { &op.shared.write_tickets };
     let ticket = ticket::take(op, pool).await?;
     active(op, access).fetch_add(1, Ordering::Relaxed);
@@ -91,7 +93,9 @@ pub async fn enter(op: &Arc<Op>, ns: &Namespace, access: Access) -> Result<Insid
     if let Some(mode) = collection {
         wanted.push((Resource::Collection(Arc::from(ns.joined())), mode));
     }
-    lock(op, wanted, &mut inside.held).await?;
+    if let Some(wanted) = lock_together(op, wanted, &mut inside.held)? {
+        lock(op, wanted, &mut inside.held).await?;
+    }
     if access == Access::Write && op.shared.catalog.is_view(ns) {
         return Err(views::refused(ns));
     }
@@ -117,34 +121,39 @@ pub async fn create(op: &Arc<Op>, ns: &Namespace) -> Result<()> {
     Ok(())
 }
 
-/// Takes locks, in their order; `held` gets them.
-async fn lock(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
-    let result = lock_all(op, wanted, held).await;
-    if result.is_err() {
-        op.view().locks.released();
+/// Takes locks at once, if nobody has to be waited for, which is so most often: one look at the queues is enough then.
+/// `held` gets them. Otherwise gives back what is wanted, for [`lock`].
+fn lock_together(op: &Op, wanted: Wanted, held: &mut HeldLocks) -> Result<Option<Wanted>> {
+    if op.is_in_transaction() {
+        return Ok(Some(wanted));
     }
-    result
+    let all = match op.shared.locks.acquire_together(wanted) {
+        Ok(all) => all,
+        Err(wanted) => return Ok(Some(wanted)),
+    };
+    let interrupt = op.check_interrupt();
+    let mut view = op.view();
+    if let Err(interrupt) = interrupt {
+        view.locks.released();
+        return Err(interrupt);
+    }
+    for (resource, mode) in all.locks() {
+        view.locks.granted(resource.level(), *mode);
+    }
+    held.push(all);
+    Ok(None)
 }
 
-async fn lock_all(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
-    // Most often there is nothing to wait for. Then one look at the queues is enough.
-    let wanted = match op.is_in_transaction() {
-        true => wanted,
-        false => match op.shared.locks.acquire_together(wanted) {
-            Ok(all) => {
-                op.check_interrupt()?;
-                let mut view = op.view();
-                for (resource, mode) in all.locks() {
-                    view.locks.granted(resource.level(), *mode);
-                }
-                held.push(all);
-                return Ok(());
-            }
-            Err(wanted) => wanted,
-        },
-    };
+/// Takes locks one after the other, in their order; `held` gets them.
+async fn lock(op: &Arc<Op>, wanted: Wanted, held: &mut HeldLocks) -> Result<()> {
     for (resource, mode) in wanted {
-        held.extend(lock_one(op, resource, mode).await?);
+        match lock_one(op, resource, mode).await {
+            Ok(lock) => held.extend(lock),
+            Err(error) => {
+                op.view().locks.released();
+                return Err(error);
+            }
+        }
     }
     Ok(())
 }

@@ -15,6 +15,8 @@ pub const DOCUMENT_MAX_BYTES: usize = 16 * 1024 * 1024;
 const BATCH_MAX: usize = 100_000;
 /// How deep a stored document may nest.
 const STORED_MAX_DEPTH: usize = 180;
+/// What a level of nesting takes at least: the type, an empty name and its end, the length and the end of the document.
+const LEVEL_MIN_BYTES: usize = 7;
 
 /// The statements of a write command, from an array in the body or from a document sequence.
 ///
@@ -100,7 +102,8 @@ pub fn document_to_store(
             document.len()
         )));
     }
-    if depth(document, 1) > STORED_MAX_DEPTH {
+    let may_be_deep = document.len() > STORED_MAX_DEPTH * LEVEL_MIN_BYTES;
+    if may_be_deep && depth(document, 1) > STORED_MAX_DEPTH {
         return Err(CommandError::new(
             15,
             format!("cannot insert document because it exceeds {STORED_MAX_DEPTH} levels of nesting"),
@@ -223,13 +226,15 @@ mod tests {
 
     #[test]
     fn what_cannot_be_stored_is_refused() {
-        let deep = (0..181).fold(doc! {}, |inner, _| doc! { "a": inner });
+        let nested = |levels: usize, name: &str| (1..levels).fold(doc! {}, |inner, _| doc! { name: inner });
+        let (deep, deep_and_short) = (nested(182, "a"), nested(181, ""));
         for (document, code) in [
             (doc! {"$a": 1}, 2),
             (doc! {"_id": [1]}, 2),
             (doc! {"_id": {"$x": 1}}, 52),
             (doc! {"a": "x".repeat(DOCUMENT_MAX_BYTES)}, 2),
             (deep, 15),
+            (deep_and_short, 15),
         ] {
             assert_eq!(stored(document).unwrap_err().0, code);
         }
