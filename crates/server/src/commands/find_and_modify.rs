@@ -248,7 +248,7 @@ impl FindAndModify {
                 (FindAndModifyKind::UpdateKeptBefore, Some(before)) => raw(before).to_owned(),
                 _ => change.after.clone(),
             };
-            let entry = self.oplog_entry(run, kind, change.collection, change.oplog.clone(), id_of(&change.after));
+            let entry = self.oplog_entry(run, kind, change.collection, change.oplog()?, id_of(&change.after));
             let record = FindAndModifyRecord { kind, image, oplog_entry: entry };
             Ok(vec![(STATEMENT, StatementRecord::FindAndModify(Box::new(record)))])
         };

@@ -20,8 +20,8 @@ use crate::profile::Profile;
 use crate::query::{Matcher, Sort};
 use crate::sessions::{Executed, StatementRecord};
 use crate::update::{Update as Change, UpdateOptions};
-use crate::value::{DocView, View};
 use crate::value::view::to_raw;
+use crate::value::{DocView, View};
 use crate::write::prepare::{batch, id_of, statement_ids};
 use crate::write::update::{Change as Changed, Job, Outcome};
 use crate::write::{WriteKind, WriteResults};
@@ -70,7 +70,8 @@ pub(super) struct Statement {
     /// `{q, u, multi, upsert}` as `$currentOp` shows it.
     shown: Bytes,
     filter: RawDocumentBuf,
-    update: Bson,
+    /// `None`: a document without operators, which stands in `shown`.
+    update: Option<Bson>,
     constants: Option<Document>,
     multi: bool,
     upsert: bool,
@@ -87,13 +88,17 @@ const FIELDS: &[&str] =
 impl Statement {
     /// Reads `{q, u, …}`; `owner` is what error texts call it.
     pub(super) fn parse(statement: &RawDocument, owner: &str, profile: &Profile) -> Result<Self> {
-        let field = |name: &str| statement.get(name).ok().flatten().map(View::from);
-        for (name, _) in statement.iter().filter_map(std::result::Result::ok) {
+        let mut fields = [None; FIELDS.len()];
+        for (name, value) in statement.iter().filter_map(std::result::Result::ok) {
             let too_new = name == "sort" && !profile.bulk_write;
-            if too_new || !FIELDS.contains(&name.as_str()) {
-                return Err(idl::unknown(owner, name.as_str()));
+            match FIELDS.iter().position(|known| name == *known).filter(|_| !too_new) {
+                // The first of a name counts.
+                Some(at) => fields[at] = fields[at].or(Some(value)),
+                None => return Err(idl::unknown(owner, name.as_str())),
             }
         }
+        let field =
+            |name: &str| FIELDS.iter().position(|known| *known == name).and_then(|at| fields[at]).map(View::from);
         let object = |name: &str| match field(name) {
             None => Ok(None),
             Some(View::Document(document)) => document.to_document().map(Some),
@@ -103,7 +108,10 @@ impl Statement {
             Some(View::Document(DocView::Raw(filter))) => filter.to_owned(),
             _ => to_raw(&object("q")?.ok_or_else(|| idl::missing(owner, "q"))?)?,
         };
-        let update = field("u").ok_or_else(|| idl::missing(owner, "u"))?.to_bson()?;
+        let update = match field("u").ok_or_else(|| idl::missing(owner, "u"))? {
+            View::Document(DocView::Raw(update)) if Change::is_whole(update) => None,
+            update => Some(update.to_bson()?),
+        };
         let array_filters = match field("arrayFilters") {
             None => Vec::new(),
             Some(View::Array(filters)) => filters
@@ -119,7 +127,7 @@ impl Statement {
         let (multi, upsert) = (flag("multi")?, flag("upsert")?);
         let mut shown = RawDocumentBuf::new();
         shown.append(cstr!("q"), &*filter);
-        if let Ok(Some(update)) = statement.get("u") {
+        if let Some(update) = statement.get("u").ok().flatten() {
             shown.append(cstr!("u"), update);
         }
         shown.append(cstr!("multi"), multi);
@@ -136,6 +144,13 @@ impl Statement {
             hint: Hint::parse(field("hint"))?,
             sort: object("sort")?,
         })
+    }
+}
+
+impl Statement {
+    /// The update, where it is a document without operators.
+    fn whole(&self) -> Result<&RawDocument> {
+        raw(&self.shown).get_document("u").map_err(|error| CommandError::new(22, error.to_string()))
     }
 }
 
@@ -211,7 +226,10 @@ impl Update {
             context: &context,
             empty_operators: shared.profile.empty_update_operators,
         };
-        let update = Change::parse(&statement.update, &options)?;
+        let update = match &statement.update {
+            Some(update) => Change::parse(update, &options)?,
+            None => Change::replacement(statement.whole()?, &options)?,
+        };
         let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {
             let record = match change.before {
