@@ -6,7 +6,6 @@ use backfire_model::Namespace;
 use bson::raw::{RawDocumentBuf, cstr};
 use bson::{Bson, Document, RawDocument};
 use bytes::Bytes;
-use smallvec::SmallVec;
 
 use super::{CommandSpec, Invocation, Run, Running, idl};
 use crate::auth::{Action, Needs, Permission};
@@ -71,7 +70,8 @@ pub(super) struct Statement {
     /// `{q, u, multi, upsert}` as `$currentOp` shows it.
     shown: Bytes,
     filter: RawDocumentBuf,
-    update: Bson,
+    /// `None`: a document without operators, which stands in `shown`.
+    update: Option<Bson>,
     constants: Option<Document>,
     multi: bool,
     upsert: bool,
@@ -88,14 +88,17 @@ const FIELDS: &[&str] =
 impl Statement {
     /// Reads `{q, u, …}`; `owner` is what error texts call it.
     pub(super) fn parse(statement: &RawDocument, owner: &str, profile: &Profile) -> Result<Self> {
-        let fields: SmallVec<[(&str, View<'_>); 10]> = DocView::from(statement).iter().collect();
-        let field = |name: &str| fields.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
-        for (name, _) in &fields {
-            let too_new = *name == "sort" && !profile.bulk_write;
-            if too_new || !FIELDS.contains(name) {
-                return Err(idl::unknown(owner, name));
+        let mut fields = [None; FIELDS.len()];
+        for (name, value) in statement.iter().filter_map(std::result::Result::ok) {
+            let too_new = name == "sort" && !profile.bulk_write;
+            match FIELDS.iter().position(|known| name == *known).filter(|_| !too_new) {
+                // The first of a name counts.
+                Some(at) => fields[at] = fields[at].or(Some(value)),
+                None => return Err(idl::unknown(owner, name.as_str())),
             }
         }
+        let field =
+            |name: &str| FIELDS.iter().position(|known| *known == name).and_then(|at| fields[at]).map(View::from);
         let object = |name: &str| match field(name) {
             None => Ok(None),
             Some(View::Document(document)) => document.to_document().map(Some),
@@ -105,7 +108,10 @@ impl Statement {
             Some(View::Document(DocView::Raw(filter))) => filter.to_owned(),
             _ => to_raw(&object("q")?.ok_or_else(|| idl::missing(owner, "q"))?)?,
         };
-        let update = field("u").ok_or_else(|| idl::missing(owner, "u"))?.to_bson()?;
+        let update = match field("u").ok_or_else(|| idl::missing(owner, "u"))? {
+            View::Document(DocView::Raw(update)) if Change::is_whole(update) => None,
+            update => Some(update.to_bson()?),
+        };
         let array_filters = match field("arrayFilters") {
             None => Vec::new(),
             Some(View::Array(filters)) => filters
@@ -121,7 +127,7 @@ impl Statement {
         let (multi, upsert) = (flag("multi")?, flag("upsert")?);
         let mut shown = document_with_room(statement.as_bytes().len() + 32);
         shown.append(cstr!("q"), &*filter);
-        if let Ok(Some(update)) = statement.get("u") {
+        if let Some(update) = statement.get("u").ok().flatten() {
             shown.append(cstr!("u"), update);
         }
         shown.append(cstr!("multi"), multi);
@@ -138,6 +144,13 @@ impl Statement {
             hint: Hint::parse(field("hint"))?,
             sort: object("sort")?,
         })
+    }
+}
+
+impl Statement {
+    /// The update, where it is a document without operators.
+    fn whole(&self) -> Result<&RawDocument> {
+        raw(&self.shown).get_document("u").map_err(|error| CommandError::new(22, error.to_string()))
     }
 }
 
@@ -213,7 +226,10 @@ impl Update {
             context: &context,
             empty_operators: shared.profile.empty_update_operators,
         };
-        let update = Change::parse(&statement.update, &options)?;
+        let update = match &statement.update {
+            Some(update) => Change::parse(update, &options)?,
+            None => Change::replacement(statement.whole()?, &options)?,
+        };
         let sort = statement.sort.as_ref().map(|sort| Sort::parse(&to_raw(sort)?, collation)).transpose()?;
         let remember = move |change: &Changed| {
             let record = match change.before {

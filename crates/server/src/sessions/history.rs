@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use bson::raw::RawDocumentBuf;
+use bson::raw::{RawBson, RawDocumentBuf, cstr};
 use bson::{Bson, Document, doc};
 
 use crate::storage::Value;
@@ -98,6 +98,14 @@ impl StatementRecord {
     }
 
     fn encode(&self) -> Value {
+        if let StatementRecord::Upsert(id) = self
+            && let Ok(id) = RawBson::try_from((**id).clone())
+        {
+            let mut record = RawDocumentBuf::new();
+            record.append(cstr!("k"), "s");
+            record.append(cstr!("id"), id);
+            return record.as_bytes().into();
+        }
         // What was read from BSON can be written as BSON.
         self.to_document().to_vec().unwrap_or_default().into()
     }

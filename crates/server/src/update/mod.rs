@@ -9,6 +9,7 @@
 //! | `log` | the oplog form of what was changed |
 //! | `storage` | what may be stored |
 //! | `upsert` | the document that an upsert inserts |
+//! | `whole` | a replacement by its bytes |
 
 mod apply;
 mod array_filters;
@@ -19,8 +20,10 @@ mod storage;
 #[cfg(test)]
 mod tests;
 mod upsert;
+mod whole;
 
-use bson::raw::RawDocument;
+use bson::oid::ObjectId;
+use bson::raw::{RawDocument, RawDocumentBuf};
 use bson::{Bson, DateTime, Document, Timestamp};
 
 pub use log::Oplog;
@@ -89,7 +92,7 @@ pub struct Update {
 
 #[derive(Debug, Clone)]
 enum Kind {
-    Replacement(Document),
+    Replacement(RawDocumentBuf),
     Operators(parse::Tree),
     Pipeline { stages: Vec<PipelineStage>, slots: Vec<Val> },
 }
@@ -125,12 +128,38 @@ impl Update {
                     return fail(9, "multi update is not supported for replacement-style update");
                 }
                 array_filters::parse(options)?.refuse_unused(document)?;
-                Ok(Self { kind: Kind::Replacement(document.clone()) })
+                Ok(Self { kind: Kind::Replacement(to_raw(document)?) })
             }
             other => {
                 let found = View::from(other).type_name();
                 fail(9, format!("Update argument must be either an object or an array, but was of type {found}"))
             }
+        }
+    }
+
+    /// Whether [`Update::replacement`] takes a document of the client: it has no operators.
+    pub fn is_whole(update: &RawDocument) -> bool {
+        let first = update.iter().next().and_then(std::result::Result::ok);
+        !first.is_some_and(|(name, _)| name.as_str().starts_with('$'))
+    }
+
+    /// As [`Update::parse`] for a document without operators that came from a client: then it does not nest too deeply.
+    ///
+    /// # Errors
+    /// As [`Update::parse`].
+    pub fn replacement(update: &RawDocument, options: &UpdateOptions<'_>) -> Result<Self> {
+        if options.multi || !options.array_filters.is_empty() {
+            return Self::parse(&Bson::Document(to_document(update)?), options);
+        }
+        Ok(Self { kind: Kind::Replacement(update.to_owned()) })
+    }
+
+    /// What a replacement puts in the place of `before`, a document with an `_id`, or inserts, where that can be told without
+    /// taking it apart. `generated` is for what has no `_id` else.
+    pub fn whole(&self, before: Option<&RawDocument>, generated: ObjectId) -> Option<RawDocumentBuf> {
+        match &self.kind {
+            Kind::Replacement(replacement) => whole::document(replacement, before, generated),
+            Kind::Operators(_) | Kind::Pipeline { .. } => None,
         }
     }
 
@@ -171,7 +200,7 @@ impl Update {
         let original = to_document(document)?;
         match &self.kind {
             Kind::Operators(tree) => apply::apply(tree, original, array_position, context),
-            Kind::Replacement(replacement) => replace(&original, replacement.clone(), context),
+            Kind::Replacement(replacement) => replace(&original, to_document(replacement)?, context),
             Kind::Pipeline { stages, slots } => {
                 let result = run_pipeline(stages, &original, slots)?;
                 finish_replacement(&original, result, context.dollars_of_pipeline())

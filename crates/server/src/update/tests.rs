@@ -359,6 +359,37 @@ fn replacements() {
     assert_eq!(error.message, "multi update is not supported for replacement-style update");
 }
 
+/// A replacement by its bytes; `None`: it is taken apart.
+fn whole(replacement: &Document, before: Option<&Document>) -> Option<Document> {
+    let update = parse(&Bson::Document(replacement.clone()), &[]).unwrap();
+    let before = before.map(|before| to_raw(before).unwrap());
+    let made = update.whole(before.as_deref(), ObjectId::from_bytes([7; 12]))?;
+    Some(to_document(&made).unwrap())
+}
+
+#[test]
+fn a_replacement_by_its_bytes() {
+    let check = |replacement: Document, before: Option<Document>, want: Option<Document>| {
+        let made = whole(&replacement, before.as_ref());
+        assert_eq!(made.map(|made| made.to_string()), want.map(|want| want.to_string()), "{replacement}");
+    };
+    let before = || Some(doc! { "_id": 1, "a": 1 });
+    check(doc! { "c": 3 }, before(), Some(doc! { "_id": 1, "c": 3 }));
+    check(doc! { "c": 3, "_id": 1 }, before(), Some(doc! { "_id": 1, "c": 3 }));
+    check(doc! { "_id": 1 }, None, Some(doc! { "_id": 1 }));
+    check(doc! { "c": [{ "d": 3 }] }, None, Some(doc! { "_id": ObjectId::from_bytes([7; 12]), "c": [{ "d": 3 }] }));
+    for taken_apart in [
+        doc! { "_id": 2, "c": 3 },
+        doc! { "_id": 1.0, "c": 3 },
+        doc! { "c": { "$d": 3 } },
+        doc! { "c": [{ "$d": 3 }] },
+        doc! { "c": Timestamp { time: 0, increment: 0 } },
+        doc! { "_id": [1] },
+    ] {
+        check(taken_apart, before(), None);
+    }
+}
+
 #[test]
 fn pipelines() {
     let update = bson!([{ "$set": { "c": { "$add": ["$a", "$b"] } } }, { "$unset": ["b"] }]);
@@ -496,5 +527,32 @@ fn sorted_value(value: &Bson) -> Bson {
         Bson::Document(document) => Bson::Document(sorted(document)),
         Bson::Array(values) => Bson::Array(values.iter().map(sorted_value).collect()),
         other => other.clone(),
+    }
+}
+
+proptest! {
+    /// What is not taken apart comes out as it does otherwise.
+    #[test]
+    fn a_replacement_by_its_bytes_is_the_same(
+        values in prop::collection::vec(any_bson(), 0..5),
+        id in prop::option::of(any_bson()),
+        id_at in 0_usize..5,
+        before in prop::option::of(any_bson()),
+        is_same_id: bool,
+    ) {
+        let before = before.map(|value| doc! { "_id": value, "a": 1 });
+        let id = if is_same_id { before.as_ref().and_then(|before| before.get("_id").cloned()) } else { id };
+        let mut replacement: Document =
+            values.into_iter().enumerate().map(|(at, value)| (format!("f{at}"), value)).collect();
+        if let Some(id) = id {
+            let mut fields: Vec<(String, Bson)> = replacement.into_iter().collect();
+            fields.insert(id_at.min(fields.len()), ("_id".to_owned(), id));
+            replacement = fields.into_iter().collect();
+        }
+        if let Some(made) = whole(&replacement, before.as_ref()) {
+            let generated = Bson::ObjectId(ObjectId::from_bytes([7; 12]));
+            let applied = replace(before.as_ref().unwrap_or(&Document::new()), replacement, &NOW).unwrap().document;
+            prop_assert_eq!(made.to_string(), storage::with_id_first(applied, generated).to_string());
+        }
     }
 }

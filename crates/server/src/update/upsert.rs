@@ -6,6 +6,7 @@ use super::{ApplyContext, Kind, Update, apply, replace, run_pipeline, storage};
 use crate::error::{Result, fail};
 use crate::query::Matcher;
 use crate::value::View;
+use crate::value::view::to_document;
 
 /// Builds the document.
 pub(super) fn document(
@@ -20,7 +21,7 @@ pub(super) fn document(
             // of the filter, a replacement takes only `_id`
             let id = equalities.unwrap_or_default().into_iter().find(|(path, _)| path == "_id").map(|(_, id)| id);
             let base = id.map(|id| Document::from_iter([("_id".to_owned(), id)])).unwrap_or_default();
-            replace(&base, replacement.clone(), context)?.document
+            replace(&base, to_document(replacement)?, context)?.document
         }
         Kind::Operators(tree) => apply::apply_to_insert(tree, from_equalities(equalities?)?, context)?,
         Kind::Pipeline { stages, slots } => {

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
+use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, RawDocument};
+use bson::{Bson, RawDocument, doc};
 
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -149,6 +150,7 @@ impl Job<'_> {
         let mut outcome = Outcome::default();
         let mut candidates = self.candidates(&collection).await?;
         while let Some(record) = candidates.next(self.op).await? {
+            candidates.let_go();
             if let Tried::Updated(change) = self.candidate(&mut inside, &collection, record, conflicts).await? {
                 outcome.matched += 1;
                 outcome.modified += i64::from(change.changed);
@@ -158,6 +160,7 @@ impl Job<'_> {
                 }
             }
         }
+        drop(candidates);
         if outcome.matched == 0 && self.upsert {
             let change = self.insert(&collection, conflicts).await?;
             outcome.upserted = Some(id_of(&change.after));
@@ -209,16 +212,21 @@ impl Job<'_> {
         let Some(before) = unit.get(collection.records, &record.key()) else { return Ok(Tried::Passed) };
         let document = raw(&before);
         let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
-        let applied = self.update.apply(document, how.array_position, &apply_context(&self.op.shared))?;
-        let after = to_raw(&applied.document)?;
-        check_size(&after, "Resulting document after update is larger than", 17419)?;
-        let change = Change {
-            before: Some(before.clone()),
-            after,
-            oplog: applied.oplog,
-            changed: applied.changed,
-            collection: collection.uuid,
+        let context = apply_context(&self.op.shared);
+        // What a replacement keeps of the document is its `_id`.
+        let (after, changed, oplog) = match self.update.whole(Some(document), ObjectId::from_bytes([0; 12])) {
+            Some(after) => {
+                let changed = after.as_bytes() != document.as_bytes();
+                (after, changed, if changed { Oplog::Whole } else { Oplog::nothing() })
+            }
+            None => {
+                let applied = self.update.apply(document, how.array_position, &context)?;
+                (to_raw(&applied.document)?, applied.changed, applied.oplog)
+            }
         };
+        check_size(&after, "Resulting document after update is larger than", 17419)?;
+        let before = Some(before.clone());
+        let change = Change { before, after, oplog, changed, collection: collection.uuid };
         if change.changed {
             self.check_change(collection, document, &change.after)?;
             collection.replace(&mut unit, record, document, &change.after)?;
@@ -231,12 +239,11 @@ impl Job<'_> {
     /// nothing interrupts that (facts/server.md 7.2).
     async fn insert(&self, collection: &Collection, conflicts: &mut ConflictLoop) -> Result<Change> {
         let shared = &self.op.shared;
-        let document = self.update.insert_document(
-            &self.matcher,
-            Bson::ObjectId(shared.new_object_id()),
-            &apply_context(shared),
-        )?;
-        let after = to_raw(&document)?;
+        let (generated, context) = (shared.new_object_id(), apply_context(shared));
+        let after = match self.whole(generated)? {
+            Some(after) => after,
+            None => to_raw(&self.update.insert_document(&self.matcher, Bson::ObjectId(generated), &context)?)?,
+        };
         check_size(&after, "Document to upsert is larger than", 17420)?;
         if !self.bypass_validation {
             validation::check(collection, &after, None, shared.profile)?;
@@ -257,6 +264,16 @@ impl Job<'_> {
                 Err(WriteError::Failed(error)) => return Err(error),
             }
         }
+    }
+
+    /// The document that a replacement inserts, where it need not be taken apart: of the filter it takes `_id` only.
+    fn whole(&self, generated: ObjectId) -> Result<Option<RawDocumentBuf>> {
+        if !self.update.is_replacement() {
+            return Ok(None);
+        }
+        let id = self.matcher.equalities().unwrap_or_default().into_iter().find(|(path, _)| path == "_id");
+        let id = id.map(|(_, id)| to_raw(&doc! { "_id": id })).transpose()?;
+        Ok(self.update.whole(id.as_deref(), generated))
     }
 
     /// Checks what the collection has to say about a change.
@@ -308,6 +325,14 @@ enum Candidates {
 }
 
 impl Candidates {
+    /// Lets go of the state that was read, if that is not needed any more: while it is shared, every write copies the path to
+    /// its key.
+    fn let_go(&mut self) {
+        if matches!(self, Candidates::Scanned(scan) if scan.is_at_end()) {
+            *self = Candidates::Sorted(Vec::new().into_iter());
+        }
+    }
+
     async fn next(&mut self, op: &Op) -> Result<Option<RecordId>> {
         match self {
             Candidates::Scanned(scan) => Ok(scan.next(op).await?.map(|(record, _)| record)),
