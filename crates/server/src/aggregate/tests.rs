@@ -831,6 +831,11 @@ mod stages {
             let got = window(&numbers(&[(1, bson!(1))]), sort, function.clone()).map_err(|(code, _)| code);
             assert_eq!(got, Err(code), "{function}");
         }
+        let large: Vec<_> = (0..200).map(|at| doc! { "t": at, "v": "x".repeat(10_000) }).collect();
+        for bounds in [bson!(["unbounded", "current"]), bson!([-150, 0])] {
+            let all = bson!({ "$push": "$v", "window": { "documents": bounds } });
+            assert_eq!(window(&large, one(), all).map_err(|(code, _)| code), Err(5643011));
+        }
         let dates = window(&hours(&[(0, bson!(1))]), one(), bson!({ "$sum": 1, "window": range() }));
         assert_eq!(dates.map_err(|(code, _)| code), Err(5429413));
     }
@@ -893,6 +898,10 @@ mod stages {
             assert_eq!(after(stage.clone(), &documents), Err(code), "{stage}");
         }
         assert_eq!(after(densify(range(bson!(1), bson!("full")), bson!([])), &[doc! { "a": "x" }]), Err(5733201));
+        let far = [doc! { "a": 1e300 }, doc! { "a": 2e300 }];
+        assert_eq!(after(densify(range(bson!(1), bson!("full")), bson!([])), &far), Err(5733401));
+        let large = [doc! { "a": 0, "p": "x".repeat(1 << 20) }, doc! { "a": 1000, "p": "y" }];
+        assert_eq!(after(densify(range(bson!(1), bson!("full")), bson!(["p"])), &large), Err(6007200));
     }
 
     #[test]

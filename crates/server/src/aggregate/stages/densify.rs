@@ -20,6 +20,9 @@ use crate::value::{View, compare};
 /// How many documents a stage may make (`internalQueryMaxAllowedDensifyDocs`).
 const GENERATED_MAX: usize = 500_000;
 
+/// How much the documents that it holds may take (`internalDocumentSourceDensifyMaxMemoryBytes`).
+const MEMORY_MAX_BYTES: usize = 100 * 1024 * 1024;
+
 /// The stage.
 #[derive(Debug, Clone)]
 pub(super) struct Densify {
@@ -53,6 +56,21 @@ struct Members {
     values: Vec<(FieldPath, Bson)>,
     /// With their value of the field; those without one first.
     documents: Vec<(Val, RawDocumentBuf)>,
+}
+
+/// What was made so far.
+#[derive(Default)]
+struct Generated {
+    count: usize,
+    bytes: usize,
+}
+
+fn check_memory(bytes: usize) -> Result<()> {
+    if bytes > MEMORY_MAX_BYTES {
+        let text = format!("$densify exceeded memory limit of {MEMORY_MAX_BYTES}");
+        return fail(6007200, text);
+    }
+    Ok(())
 }
 
 impl Densify {
@@ -175,8 +193,11 @@ impl Densify {
     /// The documents by partition.
     fn partitions(&self, input: Documents, run: &Run) -> Result<BTreeMap<Vec<u8>, Members>> {
         let mut partitions: BTreeMap<Vec<u8>, Members> = BTreeMap::new();
+        let mut bytes = 0;
         for document in input {
             let document = document?;
+            bytes += document.as_bytes().len();
+            check_memory(bytes)?;
             let mut frame = Frame::new((&document).into(), run.slots.clone(), &run.globals);
             let value = self.value.eval(&mut frame)?;
             if let Some(value) = value.as_ref().filter(|_| !nullish(&value)) {
@@ -217,7 +238,7 @@ impl Densify {
             (low, high)
         });
         let mut results = Vec::new();
-        let mut generated = 0;
+        let mut generated = Generated::default();
         for members in partitions.into_values() {
             let (range, is_closed) = match &self.bounds {
                 Bounds::Full => (full.clone(), true),
@@ -235,23 +256,24 @@ impl Densify {
         members: Members,
         range: Option<(Bson, Bson)>,
         is_closed: bool,
-        generated: &mut usize,
+        generated: &mut Generated,
         results: &mut Vec<RawDocumentBuf>,
     ) -> Result<()> {
         let Members { values, documents } = members;
         let mut steps = match &range {
-            Some((low, high)) => Steps { of: self, low, high, is_closed, count: 0 },
+            Some((low, high)) => Steps { of: self, low, high, is_closed, count: 0, last: None },
             None => {
                 results.extend(documents.into_iter().map(|(_, document)| document));
                 return Ok(());
             }
         };
         let mut make = |value: Bson, results: &mut Vec<RawDocumentBuf>| -> Result<()> {
-            *generated += 1;
-            if *generated > GENERATED_MAX {
+            generated.count += 1;
+            if generated.count > GENERATED_MAX {
                 let text = format!(
-                    "Generated {generated} documents in $densify, which is over the limit of {GENERATED_MAX}. \
-                                    Increase the 'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated documents"
+                    "Generated {} documents in $densify, which is over the limit of {GENERATED_MAX}. Increase the \
+                     'internalQueryMaxAllowedDensifyDocs' parameter to allow more generated documents",
+                    generated.count
                 );
                 return fail(5897900, text);
             }
@@ -260,7 +282,10 @@ impl Densify {
                 set(&mut document, path.parts(), Some(value.clone()));
             }
             set(&mut document, self.field.parts(), Some(value));
-            results.push(to_raw(&document)?);
+            let document = to_raw(&document)?;
+            generated.bytes += document.as_bytes().len();
+            check_memory(generated.bytes)?;
+            results.push(document);
             Ok(())
         };
         let mut next = steps.next()?;
@@ -292,6 +317,7 @@ struct Steps<'d> {
     high: &'d Bson,
     is_closed: bool,
     count: i64,
+    last: Option<Bson>,
 }
 
 impl Steps<'_> {
@@ -301,7 +327,12 @@ impl Steps<'_> {
         if order.is_gt() || (order.is_eq() && !self.is_closed) {
             return Ok(None);
         }
+        let is_further = |last: &Bson| compare::compare(last.into(), (&value).into(), None).is_lt();
+        if !self.last.as_ref().is_none_or(is_further) {
+            return fail(5733401, "the step of $densify is too small to change the value that it is added to");
+        }
         self.count += 1;
+        self.last = Some(value.clone());
         Ok(Some(value))
     }
 }

@@ -6,12 +6,12 @@ use bson::Bson;
 
 use super::bounds::{Bounds, Edge};
 use super::{Member, filling, numeric};
-use crate::aggregate::accumulator::{Accumulator, Kind};
+use crate::aggregate::accumulator::{Accumulator, Kind, approximate_bytes};
 use crate::aggregate::choice;
 use crate::aggregate::expression::date::Unit;
 use crate::aggregate::expression::{Expression, Frame, Val};
-use crate::aggregate::stages::{Parsing, Run};
-use crate::error::{Result, fail};
+use crate::aggregate::stages::{Parsing, Run, check_memory};
+use crate::error::{CommandError, Result, fail};
 use crate::query::Sort;
 use crate::value::{DocView, View};
 
@@ -158,7 +158,9 @@ impl Function {
         let count = members.len();
         // The value of each window.
         let windows = |bounds: &Bounds, sorted: &[Val], of: &dyn Fn(std::ops::Range<usize>) -> Result<Val>| {
-            (0..count).map(|at| of(bounds.members(at, count, sorted)?)).collect::<Result<Vec<Val>>>()
+            let mut held = 0;
+            let result = |at: usize| hold(of(bounds.members(at, count, sorted)?)?, &mut held, run);
+            (0..count).map(result).collect::<Result<Vec<Val>>>()
         };
         Ok(match self {
             Self::DocumentNumber => (1..=count).map(|at| Some(Bson::Int32(at as i32))).collect(),
@@ -302,7 +304,7 @@ fn moving_average(operand: View<'_>, parsing: &Parsing<'_>) -> Result<Function> 
 fn growing(values: Vec<Val>, kind: Kind, high: Edge<i64>, run: &Run) -> Result<Vec<Val>> {
     let count = values.len();
     let mut accumulator = Accumulator::new(kind, run.globals.collation.clone());
-    let mut added = 0;
+    let (mut added, mut held) = (0, 0);
     let mut results: Vec<Val> = Vec::with_capacity(count);
     for at in 0..count {
         let end = match high {
@@ -318,7 +320,20 @@ fn growing(values: Vec<Val>, kind: Kind, high: Edge<i64>, run: &Run) -> Result<V
             Some(last) if same => last.clone(),
             _ => accumulator.clone().finish()?,
         };
-        results.push(result);
+        results.push(hold(result, &mut held, run)?);
     }
     Ok(results)
+}
+
+/// Counts what the results take: each window may be the whole partition.
+fn hold(result: Val, held: &mut usize, run: &Run) -> Result<Val> {
+    *held += result.as_ref().map_or(0, approximate_bytes);
+    check_memory(run, *held, |limit| too_large(*held, limit))?;
+    Ok(result)
+}
+
+/// The error of a stage that holds too much.
+pub(super) fn too_large(bytes: usize, limit: usize) -> CommandError {
+    let text = "Exceeded memory limit in $setWindowFields, used";
+    CommandError::new(5643011, format!("{text} {bytes} bytes but max allowed is {limit}"))
 }

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use bson::Bson;
 use bson::raw::RawDocumentBuf;
 
-use self::function::{Function, is_single};
+use self::function::{Function, is_single, too_large};
 use super::unwind::set;
-use super::{Documents, Parsing, Run, Stage, deferred, listed};
+use super::{Documents, Parsing, Run, Stage, check_memory, deferred, listed};
 use crate::aggregate::expression::{Expression, FieldPath, Frame};
 use crate::error::{Result, fail};
 use crate::query::Sort;
@@ -96,8 +96,11 @@ impl Window {
     fn compute(&self, input: Documents, run: &Run) -> Result<Documents> {
         let collation = run.globals.collation.as_ref();
         let mut documents: Vec<Member> = Vec::new();
+        let mut bytes = 0;
         for document in input {
             let document = document?;
+            bytes += document.as_bytes().len();
+            check_memory(run, bytes, |limit| too_large(bytes, limit))?;
             let mut frame = Frame::new((&document).into(), run.slots.clone(), &run.globals);
             let partition = match &self.partition {
                 None => Vec::new(),
