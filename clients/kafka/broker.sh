@@ -93,9 +93,9 @@ EOF
         >"$folder/format.log" 2>&1 </dev/null || { cat "$folder/format.log" >&2; return 1; }
 }
 
-# cluster_id: 16 random bytes, as Kafka writes them.
+# cluster_id: 16 random bytes, as Kafka writes them; a first `-` would be read as an option.
 cluster_id() {
-    head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '='
+    head -c 16 /dev/urandom | base64 | tr '+/' '-_' | tr -d '=' | sed 's/^-/_/'
 }
 
 wait_for_broker() {
