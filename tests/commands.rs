@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use backfire_server::profile::{V4_2, V4_4, V6_0, V7_0, V8_0, V8_2};
+use backfire_model::dial::PROFILE_NAMES;
+use backfire_server::profile::{PROFILES, V4_2, V4_4, V6_0, V7_0, V8_0, V8_2};
 use backfire_tests::Lab;
 use backfire_tests::lab::{check, in_transaction, numbered, with};
 use bson::{Bson, Document, bson, doc};
@@ -618,6 +619,11 @@ async fn wildcard_indexes() {
         let reply = lab.run("test", doc! { "createIndexes": "c", "indexes": [index.clone()] }).await;
         assert_eq!(int(&reply, "code"), Some(code), "{index}: {reply}");
     }
+}
+
+#[test]
+fn each_profile_can_be_asked_for() {
+    assert_eq!(PROFILES.map(|profile| profile.name), PROFILE_NAMES);
 }
 
 /// Fields that came with later versions are unknown to the ones before, each in the words of its command.

@@ -4,6 +4,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use backfire_model::connection_string::Host;
+use backfire_model::dial::PROFILE_NAMES;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 /// How many copies of one write is your database running?
@@ -336,7 +338,7 @@ pub struct Serve {
     #[arg(long, default_value_t = 27017)]
     pub port: u16,
     /// The server version to behave like.
-    #[arg(long, default_value = "7.0", value_parser = ["4.2", "4.4", "6.0", "7.0", "8.0", "8.2"])]
+    #[arg(long, default_value = "7.0", value_parser = PossibleValuesParser::new(PROFILE_NAMES))]
     pub profile: String,
     /// Allow an address that other machines can reach, although nobody has to log in.
     #[arg(long)]

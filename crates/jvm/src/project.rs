@@ -404,14 +404,13 @@ fn may_make_something(world: &World<'_>, file: u32, body: &Body<'_>) -> bool {
 
 /// Whether code makes something that the analysis reports.
 fn makes_something(expr: &Expr<'_>, depth: u32) -> bool {
-    let wanted = is_reported;
     let mut found = false;
     crate::tree::walk(expr, depth, &mut |expr| match &expr.kind {
-        ExprKind::New { ty, .. } => found |= wanted(crate::tree::last_part(ty.name)),
-        ExprKind::Call { target: None, name, .. } => found |= wanted(name),
+        ExprKind::New { ty, .. } => found |= is_reported(crate::tree::last_part(ty.name)),
+        ExprKind::Call { target: None, name, .. } => found |= is_reported(name),
         ExprKind::Call { target: Some(target), name, .. } => {
             if let ExprKind::Name(owner) = &target.kind {
-                found |= matches!(*name, "builder" | "create" | "newInstance") && wanted(owner);
+                found |= matches!(*name, "builder" | "create" | "newInstance") && is_reported(owner);
             }
         }
         _ => {}

@@ -122,6 +122,9 @@ const STALLS: &[&str] = &[
     "freeze",
 ];
 
+/// The server versions that the lab server can behave like, oldest first: the names of its profiles.
+pub const PROFILE_NAMES: &[&str] = &["4.2", "4.4", "6.0", "7.0", "8.0", "8.2"];
+
 const DRIVERS: &[&str] = &["java-5.4", "java-5.14", "specification", "unbounded"];
 
 /// The number in a value, whatever its unit.
@@ -393,18 +396,12 @@ pub const DIALS: &[Dial] = &[
             Ok(())
         },
     ),
-    dial(
-        "profile",
-        &[],
-        Kind::Word(&["4.2", "4.4", "6.0", "7.0", "8.0", "8.2"]),
-        "the server version to behave like",
-        |scenario, value| {
-            if let Value::Word(word) = value {
-                scenario.profile = (*word).to_owned();
-            }
-            Ok(())
-        },
-    ),
+    dial("profile", &[], Kind::Word(PROFILE_NAMES), "the server version to behave like", |scenario, value| {
+        if let Value::Word(word) = value {
+            scenario.profile = (*word).to_owned();
+        }
+        Ok(())
+    }),
 ];
 
 impl Dial {

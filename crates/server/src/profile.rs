@@ -81,7 +81,7 @@ pub struct Profile {
     /// Texts about transactions name a number as `{ txnNumber: 5 }` (5.0).
     pub transaction_texts_have_documents: bool,
     /// Stages, operators and accumulators of pipelines that came later.
-    pub missing_in_pipelines: &'static [&'static str],
+    pub missing_in_pipelines: &'static [&'static [&'static str]],
     /// Fields in `serverStatus` and `$currentOp` that came with 8.0 (facts/server.md 5.5).
     pub execution_queues: bool,
 }
@@ -89,8 +89,11 @@ pub struct Profile {
 /// `rawData`, of 8.2.
 const RAW_DATA: (&str, &str) = ("*", "rawData");
 
-/// What came with releases after 4.4.0.
-const MISSING_IN_4_4: [&str; 28] = [
+/// What came with 4.4.0.
+const NEW_IN_4_4: &[&str] = &["$binarySize", "$bsonSize", "$isNumber", "$replaceAll", "$replaceOne", "$unionWith"];
+
+/// What came after 4.4.0, and before 6.0.
+const NEW_BEFORE_6_0: &[&str] = &[
     // 4.4.2
     "$rand",
     "$sampleRate",
@@ -119,26 +122,10 @@ const MISSING_IN_4_4: [&str; 28] = [
     "$sortArray",
     "$top",
     "$topN",
-    // 6.3
-    "$bitAnd",
-    "$bitNot",
-    "$bitOr",
-    "$bitXor",
 ];
 
-/// What came with 4.4.0.
-const NEW_IN_4_4: [&str; 6] = ["$binarySize", "$bsonSize", "$isNumber", "$replaceAll", "$replaceOne", "$unionWith"];
-
-/// What 4.2 does not have.
-static MISSING_IN_4_2: [&str; MISSING_IN_4_4.len() + NEW_IN_4_4.len()] = {
-    let mut all = [""; MISSING_IN_4_4.len() + NEW_IN_4_4.len()];
-    let mut at = 0;
-    while at < all.len() {
-        all[at] = if at < NEW_IN_4_4.len() { NEW_IN_4_4[at] } else { MISSING_IN_4_4[at - NEW_IN_4_4.len()] };
-        at += 1;
-    }
-    all
-};
+/// What came with 6.3.
+const NEW_IN_6_3: &[&str] = &["$bitAnd", "$bitNot", "$bitOr", "$bitXor"];
 
 /// 4.4.0, the version that the recorded replies come from.
 pub static V4_4: Profile = AS_4_4;
@@ -177,7 +164,7 @@ const AS_4_4: Profile = Profile {
     capped_is_fixed: true,
     majority_is_default: false,
     transaction_texts_have_documents: false,
-    missing_in_pipelines: &MISSING_IN_4_4,
+    missing_in_pipelines: &[NEW_BEFORE_6_0, NEW_IN_6_3],
     execution_queues: false,
 };
 
@@ -200,7 +187,7 @@ pub static V4_2: Profile = Profile {
         ("delete.deletes", "hint"),
         ("find", "allowDiskUse"),
     ],
-    missing_in_pipelines: &MISSING_IN_4_2,
+    missing_in_pipelines: &[NEW_IN_4_4, NEW_BEFORE_6_0, NEW_IN_6_3],
     ..AS_4_4
 };
 
@@ -253,7 +240,7 @@ pub static V6_0: Profile = Profile {
     max_wire_version: 17,
     drop_missing_is_ok: false,
     getnonce: true,
-    missing_in_pipelines: &["$bitAnd", "$bitNot", "$bitOr", "$bitXor"],
+    missing_in_pipelines: &[NEW_IN_6_3],
     ..AS_7_0
 };
 
@@ -265,37 +252,9 @@ const AS_8_0: Profile = Profile {
     version: "8.0.4",
     version_array: [8, 0, 4, 0],
     max_wire_version: 25,
-    hello: true,
-    deadline_origin: DeadlineOrigin::CommandStart,
-    fail_command_blocks_before_close: true,
-    fail_command_text: "Failing command via 'failCommand' failpoint",
-    fail_all_commands: true,
-    fail_command_reads_handshake: true,
-    retried_stmt_ids: true,
-    no_writes_performed: true,
-    primary_terms: true,
-    max_time_text_names_range: true,
-    legacy_opcodes: false,
-    drop_missing_is_ok: true,
-    let_in_commands: true,
-    stores_dollar_fields: true,
     bulk_write: true,
-    snapshot_reads: true,
-    empty_update_operators: true,
-    find_and_modify_names_itself: true,
-    getnonce: false,
-    counts_cluster_log_ins: true,
-    new_handshake: true,
-    labels_retryable_writes: true,
-    creates_in_transactions: true,
-    missing_fields: &[RAW_DATA],
-    unknown_mechanism_code: 334,
-    validation_details: true,
-    capped_is_fixed: false,
-    majority_is_default: true,
-    transaction_texts_have_documents: true,
-    missing_in_pipelines: &[],
     execution_queues: true,
+    ..AS_7_0
 };
 
 /// 8.2.

@@ -145,9 +145,7 @@ impl Statement {
             sort: object("sort")?,
         })
     }
-}
 
-impl Statement {
     /// The update, where it is a document without operators.
     fn whole(&self) -> Result<&RawDocument> {
         raw(&self.shown).get_document("u").map_err(|error| CommandError::new(22, error.to_string()))

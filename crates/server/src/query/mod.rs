@@ -93,7 +93,7 @@ impl QueryContext {
     }
 
     /// The same without these stages, operators and accumulators.
-    pub fn without(mut self, missing: &'static [&'static str]) -> Self {
+    pub fn without(mut self, missing: &'static [&'static [&'static str]]) -> Self {
         self.scope = self.scope.without(missing);
         self
     }

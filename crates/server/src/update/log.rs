@@ -14,9 +14,9 @@ pub enum Oplog {
 }
 
 impl Oplog {
-    /// Nothing changed.
-    pub fn nothing() -> Self {
-        Oplog::Changes(Log::default())
+    /// Of a change that is not known by its parts.
+    pub fn of_whole(changed: bool) -> Self {
+        if changed { Oplog::Whole } else { Oplog::Changes(Log::default()) }
     }
 
     /// `{ $v: 1, $set: {...}, $unset: {...} }`, or the document `after` the change; empty when nothing changed.

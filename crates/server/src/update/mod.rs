@@ -75,9 +75,9 @@ impl ApplyContext {
 
 /// A document after an update.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Applied {
+pub struct Applied<D = Document> {
     /// The document.
-    pub document: Document,
+    pub document: D,
     /// Whether it differs from before.
     pub changed: bool,
     /// The change in the oplog's form.
@@ -154,15 +154,6 @@ impl Update {
         Ok(Self { kind: Kind::Replacement(update.to_owned()) })
     }
 
-    /// What a replacement puts in the place of `before`, a document with an `_id`, or inserts, where that can be told without
-    /// taking it apart. `generated` is for what has no `_id` else.
-    pub fn whole(&self, before: Option<&RawDocument>, generated: ObjectId) -> Option<RawDocumentBuf> {
-        match &self.kind {
-            Kind::Replacement(replacement) => whole::document(replacement, before, generated),
-            Kind::Operators(_) | Kind::Pipeline { .. } => None,
-        }
-    }
-
     fn parse_pipeline(stages: &[Bson], options: &UpdateOptions<'_>) -> Result<Self> {
         if !options.array_filters.is_empty() {
             return fail(9, "arrayFilters may not be specified for pipeline-syle updates");
@@ -208,12 +199,45 @@ impl Update {
         }
     }
 
+    /// As [`Update::apply`], with the document encoded. Most replacements need not be taken apart for that.
+    ///
+    /// # Errors
+    /// Those of [`Update::apply`].
+    pub fn apply_encoded(
+        &self,
+        document: &RawDocument,
+        array_position: Option<usize>,
+        context: &ApplyContext,
+    ) -> Result<Applied<RawDocumentBuf>> {
+        if let Kind::Replacement(replacement) = &self.kind
+            && let Some(after) = whole::document(replacement, Some(document), None)
+        {
+            let changed = after.as_bytes() != document.as_bytes();
+            return Ok(Applied { document: after, changed, oplog: Oplog::of_whole(changed) });
+        }
+        let Applied { document, changed, oplog } = self.apply(document, array_position, context)?;
+        Ok(Applied { document: to_raw(&document)?, changed, oplog })
+    }
+
     /// The document that an upsert inserts: what the filter fixes, changed by the update, with `_id` first.
     ///
     /// # Errors
     /// A mongod's error for the filter and the update.
     pub fn insert_document(&self, filter: &Matcher, generated_id: Bson, context: &ApplyContext) -> Result<Document> {
         upsert::document(self, filter, generated_id, context)
+    }
+
+    /// As [`Update::insert_document`], with the document encoded. Most replacements need not be taken apart for that.
+    ///
+    /// # Errors
+    /// Those of [`Update::insert_document`].
+    pub fn insert_encoded(
+        &self,
+        filter: &Matcher,
+        generated_id: ObjectId,
+        context: &ApplyContext,
+    ) -> Result<RawDocumentBuf> {
+        upsert::encoded(self, filter, generated_id, context)
     }
 }
 
@@ -269,6 +293,5 @@ fn finish_replacement(original: &Document, result: Document, dollars: DollarFiel
     }
     storage::check_document(&result, dollars)?;
     let changed = !storage::identical_documents(original, &result);
-    let oplog = if changed { Oplog::Whole } else { Oplog::nothing() };
-    Ok(Applied { document: result, changed, oplog })
+    Ok(Applied { document: result, changed, oplog: Oplog::of_whole(changed) })
 }

@@ -360,17 +360,18 @@ fn replacements() {
 }
 
 /// A replacement by its bytes; `None`: it is taken apart.
-fn whole(replacement: &Document, before: Option<&Document>) -> Option<Document> {
+fn by_its_bytes(replacement: &Document, before: Option<&Document>) -> Option<Document> {
     let update = parse(&Bson::Document(replacement.clone()), &[]).unwrap();
     let before = before.map(|before| to_raw(before).unwrap());
-    let made = update.whole(before.as_deref(), ObjectId::from_bytes([7; 12]))?;
+    let Kind::Replacement(replacement) = &update.kind else { panic!("{update:?}") };
+    let made = whole::document(replacement, before.as_deref(), Some(ObjectId::from_bytes([7; 12])))?;
     Some(to_document(&made).unwrap())
 }
 
 #[test]
 fn a_replacement_by_its_bytes() {
     let check = |replacement: Document, before: Option<Document>, want: Option<Document>| {
-        let made = whole(&replacement, before.as_ref());
+        let made = by_its_bytes(&replacement, before.as_ref());
         assert_eq!(made.map(|made| made.to_string()), want.map(|want| want.to_string()), "{replacement}");
     };
     let before = || Some(doc! { "_id": 1, "a": 1 });
@@ -549,7 +550,7 @@ proptest! {
             fields.insert(id_at.min(fields.len()), ("_id".to_owned(), id));
             replacement = fields.into_iter().collect();
         }
-        if let Some(made) = whole(&replacement, before.as_ref()) {
+        if let Some(made) = by_its_bytes(&replacement, before.as_ref()) {
             let generated = Bson::ObjectId(ObjectId::from_bytes([7; 12]));
             let applied = replace(before.as_ref().unwrap_or(&Document::new()), replacement, &NOW).unwrap().document;
             prop_assert_eq!(made.to_string(), storage::with_id_first(applied, generated).to_string());

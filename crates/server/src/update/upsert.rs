@@ -1,12 +1,36 @@
 //! The document that an upsert inserts.
 
-use bson::{Bson, Document};
+use bson::oid::ObjectId;
+use bson::raw::RawDocumentBuf;
+use bson::{Bson, Document, doc};
 
-use super::{ApplyContext, Kind, Update, apply, replace, run_pipeline, storage};
+use super::{ApplyContext, Kind, Update, apply, replace, run_pipeline, storage, whole};
 use crate::error::{Result, fail};
 use crate::query::Matcher;
 use crate::value::View;
-use crate::value::view::to_document;
+use crate::value::view::{to_document, to_raw};
+
+/// Builds the document, encoded.
+pub(super) fn encoded(
+    update: &Update,
+    filter: &Matcher,
+    generated_id: ObjectId,
+    context: &ApplyContext,
+) -> Result<RawDocumentBuf> {
+    if let Kind::Replacement(replacement) = &update.kind {
+        let base = id_of(filter).map(|base| to_raw(&base)).transpose()?;
+        if let Some(document) = whole::document(replacement, base.as_deref(), Some(generated_id)) {
+            return Ok(document);
+        }
+    }
+    to_raw(&document(update, filter, Bson::ObjectId(generated_id), context)?)
+}
+
+/// What a replacement takes of the filter: `_id` and nothing else.
+fn id_of(filter: &Matcher) -> Option<Document> {
+    let (_, id) = filter.equalities().unwrap_or_default().into_iter().find(|(path, _)| path == "_id")?;
+    Some(doc! { "_id": id })
+}
 
 /// Builds the document.
 pub(super) fn document(
@@ -15,17 +39,13 @@ pub(super) fn document(
     generated_id: Bson,
     context: &ApplyContext,
 ) -> Result<Document> {
-    let equalities = filter.equalities();
     let document = match &update.kind {
         Kind::Replacement(replacement) => {
-            // of the filter, a replacement takes only `_id`
-            let id = equalities.unwrap_or_default().into_iter().find(|(path, _)| path == "_id").map(|(_, id)| id);
-            let base = id.map(|id| Document::from_iter([("_id".to_owned(), id)])).unwrap_or_default();
-            replace(&base, to_document(replacement)?, context)?.document
+            replace(&id_of(filter).unwrap_or_default(), to_document(replacement)?, context)?.document
         }
-        Kind::Operators(tree) => apply::apply_to_insert(tree, from_equalities(equalities?)?, context)?,
+        Kind::Operators(tree) => apply::apply_to_insert(tree, from_equalities(filter.equalities()?)?, context)?,
         Kind::Pipeline { stages, slots } => {
-            let base = from_equalities(equalities?)?;
+            let base = from_equalities(filter.equalities()?)?;
             let result = run_pipeline(stages, &base, slots)?;
             super::finish_replacement(&base, result, context.dollars_of_pipeline())?.document
         }

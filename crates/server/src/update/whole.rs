@@ -9,12 +9,12 @@ use bson::raw::RawDocumentBuf;
 const DEPTH_MAX: u32 = 100;
 
 /// The document that `replacement` makes: with the `_id` of `before` (a document with an `_id`, of which only that counts), else
-/// its own, else `generated`; and with that first. `None`: something of it has to be looked at more closely, such as a name
-/// that begins with a dollar sign, a zero timestamp, or another `_id` than that of `before`.
+/// its own, else `generated`; and with that first. `None`: there is none of them, or something of it has to be looked at more
+/// closely, such as a name that begins with a dollar sign, a zero timestamp, or another `_id` than that of `before`.
 pub(super) fn document(
     replacement: &RawDocument,
     before: Option<&RawDocument>,
-    generated: ObjectId,
+    generated: Option<ObjectId>,
 ) -> Option<RawDocumentBuf> {
     let bytes = replacement.as_bytes();
     let mut own: Option<(usize, Field<'_>)> = None;
@@ -51,7 +51,7 @@ pub(super) fn document(
             stored
         }
         (Some(given), None) => with_id(bytes, given.kind, given.value),
-        (None, None) => with_id(bytes, kind::OBJECT_ID, &generated.bytes()),
+        (None, None) => with_id(bytes, kind::OBJECT_ID, &generated?.bytes()),
     };
     RawDocumentBuf::from_bytes(stored).ok()
 }

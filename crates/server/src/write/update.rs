@@ -3,9 +3,8 @@
 use std::sync::Arc;
 
 use backfire_model::Namespace;
-use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
-use bson::{Bson, RawDocument, doc};
+use bson::{Bson, RawDocument};
 
 use crate::error::{CommandError, Result};
 use crate::net::request::raw;
@@ -20,8 +19,7 @@ use crate::stages::locks::{Access, Inside, create, enter};
 use crate::storage::collection::{Collection, Index, WriteError};
 use crate::storage::record::RecordId;
 use crate::storage::{Value, Writer};
-use crate::update::{ApplyContext, Oplog, Update};
-use crate::value::view::to_raw;
+use crate::update::{Applied, ApplyContext, Oplog, Update};
 use crate::value::{View, compare};
 use crate::write::prepare::{DOCUMENT_MAX_BYTES, id_of};
 use crate::write::validation;
@@ -213,17 +211,8 @@ impl Job<'_> {
         let document = raw(&before);
         let Some(how) = self.matcher.find_match(document)? else { return Ok(Tried::Passed) };
         let context = apply_context(&self.op.shared);
-        // What a replacement keeps of the document is its `_id`.
-        let (after, changed, oplog) = match self.update.whole(Some(document), ObjectId::from_bytes([0; 12])) {
-            Some(after) => {
-                let changed = after.as_bytes() != document.as_bytes();
-                (after, changed, if changed { Oplog::Whole } else { Oplog::nothing() })
-            }
-            None => {
-                let applied = self.update.apply(document, how.array_position, &context)?;
-                (to_raw(&applied.document)?, applied.changed, applied.oplog)
-            }
-        };
+        let Applied { document: after, changed, oplog } =
+            self.update.apply_encoded(document, how.array_position, &context)?;
         check_size(&after, "Resulting document after update is larger than", 17419)?;
         let before = Some(before.clone());
         let change = Change { before, after, oplog, changed, collection: collection.uuid };
@@ -239,11 +228,7 @@ impl Job<'_> {
     /// nothing interrupts that (facts/server.md 7.2).
     async fn insert(&self, collection: &Collection, conflicts: &mut ConflictLoop) -> Result<Change> {
         let shared = &self.op.shared;
-        let (generated, context) = (shared.new_object_id(), apply_context(shared));
-        let after = match self.whole(generated)? {
-            Some(after) => after,
-            None => to_raw(&self.update.insert_document(&self.matcher, Bson::ObjectId(generated), &context)?)?,
-        };
+        let after = self.update.insert_encoded(&self.matcher, shared.new_object_id(), &apply_context(shared))?;
         check_size(&after, "Document to upsert is larger than", 17420)?;
         if !self.bypass_validation {
             validation::check(collection, &after, None, shared.profile)?;
@@ -264,16 +249,6 @@ impl Job<'_> {
                 Err(WriteError::Failed(error)) => return Err(error),
             }
         }
-    }
-
-    /// The document that a replacement inserts, where it need not be taken apart: of the filter it takes `_id` only.
-    fn whole(&self, generated: ObjectId) -> Result<Option<RawDocumentBuf>> {
-        if !self.update.is_replacement() {
-            return Ok(None);
-        }
-        let id = self.matcher.equalities().unwrap_or_default().into_iter().find(|(path, _)| path == "_id");
-        let id = id.map(|(_, id)| to_raw(&doc! { "_id": id })).transpose()?;
-        Ok(self.update.whole(id.as_deref(), generated))
     }
 
     /// Checks what the collection has to say about a change.

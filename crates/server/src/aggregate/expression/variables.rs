@@ -18,7 +18,7 @@ pub struct Scope {
     names: Vec<(Box<str>, usize)>,
     slots: usize,
     /// Stages, operators and accumulators that the server's version does not have.
-    missing: &'static [&'static str],
+    missing: &'static [&'static [&'static str]],
 }
 
 /// What a variable name stands for.
@@ -38,13 +38,13 @@ pub(crate) enum Variable {
 
 impl Scope {
     /// The same without these stages, operators and accumulators.
-    pub fn without(self, missing: &'static [&'static str]) -> Self {
+    pub fn without(self, missing: &'static [&'static [&'static str]]) -> Self {
         Self { missing, ..self }
     }
 
     /// Whether the server's version has a stage, an operator or an accumulator, if this server has it.
     pub(crate) fn has(&self, name: &str) -> bool {
-        !self.missing.contains(&name)
+        !self.missing.iter().any(|names| names.contains(&name))
     }
 
     /// Adds a name; it hides an earlier one. Returns the place of its value.

@@ -200,7 +200,8 @@ impl Densify {
             check_memory(bytes)?;
             let mut frame = Frame::new((&document).into(), run.slots.clone(), &run.globals);
             let value = self.value.eval(&mut frame)?;
-            if let Some(value) = value.as_ref().filter(|_| !nullish(&value)) {
+            let value = if nullish(&value) { None } else { value };
+            if let Some(value) = &value {
                 self.check(value)?;
             }
             let (mut key, mut values) = (Vec::new(), Vec::new());
@@ -211,7 +212,7 @@ impl Densify {
             }
             let members = partitions.entry(key).or_default();
             members.values = values;
-            members.documents.push((value.filter(|value| !matches!(value, Bson::Null | Bson::Undefined)), document));
+            members.documents.push((value, document));
         }
         for members in partitions.values_mut() {
             members.documents.sort_by(|(left, _), (right, _)| match (left, right) {

@@ -22,7 +22,7 @@ pub(super) enum Function {
     DocumentNumber,
     Rank,
     DenseRank,
-    Shift { output: Expression, by: i64, default: Option<Expression> },
+    Shift { output: Expression, by: i64, default: Val },
     Derivative { input: Expression, unit: Option<Unit>, bounds: Bounds },
     Integral { input: Expression, unit: Option<Unit>, bounds: Bounds },
     MovingAverage { input: Expression, alpha: numeric::Real },
@@ -178,13 +178,6 @@ impl Function {
             }
             Self::Shift { output, by, default } => {
                 let values = each(output)?;
-                let default = match default {
-                    None => Some(Bson::Null),
-                    Some(default) => {
-                        let empty = bson::Document::new();
-                        default.eval(&mut Frame::new((&empty).into(), run.slots.clone(), &run.globals))?
-                    }
-                };
                 let shifted = |at: usize| {
                     let from = usize::try_from(at as i64 + by).ok();
                     from.and_then(|from| values.get(from)).cloned().unwrap_or_else(|| default.clone())
@@ -237,10 +230,13 @@ fn shift(operand: View<'_>, parsing: &Parsing<'_>) -> Result<Function> {
     }
     let part = |name| spec.get(name).map(|value| Expression::parse(value, scope)).transpose();
     let by = spec.get("by").and_then(View::number).and_then(|number| number.as_exact_i32());
-    let default = part("default")?.map(Expression::optimize).transpose()?;
-    if default.as_ref().is_some_and(|default| default.as_constant().is_none()) {
-        return fail(9, "'$shift:default' expression must yield a constant value.");
-    }
+    let default = match part("default")?.map(Expression::optimize).transpose()? {
+        None => Some(Bson::Null),
+        Some(default) => match default.as_constant() {
+            Some(value) => value.clone(),
+            None => return fail(9, "'$shift:default' expression must yield a constant value."),
+        },
+    };
     match (part("output")?, by) {
         (Some(output), Some(by)) => Ok(Function::Shift { output, by: by.into(), default }),
         _ => fail(9, "$shift requires 'output' and an integer 'by'"),
