@@ -53,6 +53,6 @@ pub use retry_state::{
     AfterFailure, AfterRecoveryFailure, ExecuteTurn, RecoverTurn, RetrySettings, RetryState, TerminalTurn, Turn,
     WaitMode, WaitTurn,
 };
-pub use source::{CommitError, PartitionRecords, Polled, Source, SourceError};
+pub use source::{CommitError, Committing, PartitionRecords, Polled, Source, SourceError};
 pub use spring_kafka::{BatchRetryPolls, SPRING_KAFKA_VERSIONS, SpringKafkaVersion, UnknownSpringKafkaVersion};
 pub use work::{Delivery, PerBatch, PerRecord, Work, WorkError, WorkKind, per_batch, per_record};

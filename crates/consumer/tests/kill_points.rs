@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use backfire_consumer::source::memory::{Broker, BrokerSettings, ConsumerSettings, MemoryConsumer};
 use backfire_consumer::{
-    AckMode, CommitError, Container, ContainerSettings, DeadLetterRecoverer, Delivery, Destination, ErrorClass,
-    Failure, Polled, Position, ProducerRecord, PublishError, Publisher, RetrySettings, Source, SourceError, StopHandle,
-    TopicPartition, Work, WorkError, WorkKind, headers,
+    AckMode, BoundedMode, CommitError, Container, ContainerSettings, DeadLetterRecoverer, Delivery, Destination,
+    ErrorClass, Failure, Mode, Polled, Position, ProducerRecord, PublishError, Publisher, RetrySettings, Source,
+    SourceError, StopHandle, TopicPartition, Work, WorkError, WorkKind, headers,
 };
 use backfire_model::back_off::{BackOff, Fixed, no_random};
 use parking_lot::Mutex;
@@ -244,6 +244,22 @@ fn spring(ack_mode: AckMode) -> ContainerSettings {
     let mut settings = ContainerSettings { ack_mode, ..ContainerSettings::spring("3.3".parse().unwrap()) };
     settings.retry.back_off = BackOff::Fixed(Fixed { interval_ms: 1_000, max_retries: Some(1) });
     settings
+}
+
+/// Both partitions at the same time.
+fn at_once(ack_mode: AckMode) -> ContainerSettings {
+    let mode = BoundedMode { partitions_at_once: 2, ..BoundedMode::default() };
+    ContainerSettings { mode: Mode::Bounded(mode), ..bounded(ack_mode) }
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_at_once() {
+    for ack_mode in [AckMode::Batch, AckMode::Record] {
+        check(Case { settings: at_once(ack_mode), kind: WorkKind::Record, names_record: false }).await;
+    }
+    for names_record in [true, false] {
+        check(Case { settings: at_once(AckMode::Batch), kind: WorkKind::Batch, names_record }).await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

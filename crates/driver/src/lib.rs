@@ -65,8 +65,8 @@ mod transport;
 
 pub use auth::Credential;
 pub use bulk::{
-    BulkWriteFailure, BulkWriteModel, BulkWriteResult, ClientBulkWriteFailure, ClientBulkWriteResult, ReplaceModel,
-    Update, UpdateModel, VerboseDelete, VerboseUpdate, WriteFilter, WriteOptions,
+    BulkWriteFailure, BulkWriteModel, BulkWriteResult, ClientBulkWriteFailure, ClientBulkWriteResult, RawReplaceModel,
+    ReplaceModel, Update, UpdateModel, VerboseDelete, VerboseUpdate, WriteFilter, WriteOptions,
 };
 pub use client::Client;
 pub use collection::Collection;

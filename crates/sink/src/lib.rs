@@ -9,6 +9,7 @@
 
 pub mod generated;
 pub mod options;
+mod plain_json;
 pub mod record;
 mod recoverer;
 pub mod settings;

@@ -104,6 +104,9 @@ rows! {
     "consumer.max_poll_records", Takes::Count(1, 100_000), "500",
         "The most records of a poll, and so of a bulk.",
         Count(count) => |settings| settings.max_poll_records = count as usize;
+    "consumer.partitions_at_once", Takes::Count(1, 1_000), "4",
+        "How many of its partitions each member writes at the same time, each by one bulk at most. With more than one it reads ahead meanwhile: up to eight polls, or 4 MiB.",
+        Count(count) => |settings| settings.partitions_at_once = count as usize;
     "consumer.max_poll_interval_ms", Takes::Count(1_000, DAY_MS), "300000",
         "Kafka's max.poll.interval.ms. The sink polls while it writes, so that it does not pass.",
         Count(ms) => |settings| settings.max_poll_interval_ms = ms;

@@ -1,10 +1,11 @@
 //! A record as a write.
 
 use backfire_consumer::{ErrorClass, Failure, LogicalWriteId, Record};
-use backfire_driver::{BulkWriteModel, ReplaceModel, Update, UpdateModel, WriteFilter, WriteOptions};
+use backfire_driver::{BulkWriteModel, RawReplaceModel, ReplaceModel, Update, UpdateModel, WriteFilter, WriteOptions};
 use bson::spec::BinarySubtype;
-use bson::{Binary, Bson, Document, doc};
+use bson::{Binary, Bson, Document, RawBson, RawDocumentBuf, cstr, doc};
 
+use crate::plain_json;
 use crate::settings::{Delete, How, Id, Mode, Settings};
 
 /// The class of the failure of a record that cannot be written as it is. It is not tried again.
@@ -32,12 +33,45 @@ pub fn write(record: &Record, settings: &Settings) -> Result<Option<BulkWriteMod
             Delete::DeadLetter => Err(bad("the record has no value")),
         };
     };
+    if let Some(model) = plain_upsert(record, value, settings) {
+        return Ok(Some(model));
+    }
     let document = document(value)?;
     let model = match settings.mode {
         Mode::Insert => insert(record, document, settings)?,
         Mode::Upsert => upsert(record, document, settings)?,
     };
     Ok(Some(model))
+}
+
+/// The upsert of a plain JSON object, by an identity that is not in it; `None`: it is another write, or not plain.
+fn plain_upsert(record: &Record, value: &[u8], settings: &Settings) -> Option<BulkWriteModel> {
+    let is_plain = settings.mode == Mode::Upsert && settings.how == How::Replace;
+    if !is_plain || !matches!(settings.id, Id::Record | Id::Key) || value.len() > MAX_DOCUMENT_BYTES {
+        return None;
+    }
+    let id = match settings.id {
+        Id::Key => match (&record.key, record.key.as_deref().map(std::str::from_utf8)) {
+            (_, Some(Ok(text))) => RawBson::String(text.to_owned()),
+            (Some(bytes), _) => RawBson::Binary(Binary { subtype: BinarySubtype::Generic, bytes: bytes.clone() }),
+            (None, _) => return None,
+        },
+        _ => RawBson::String(LogicalWriteId::of(record).to_string()),
+    };
+    let mut filter = RawDocumentBuf::new();
+    filter.append(cstr!("_id"), id);
+    // The filter's `_id`, then the value's fields: sizes are those of a document's frame.
+    let with_id = filter.as_bytes();
+    let mut bytes = Vec::with_capacity(with_id.len() + value.len() + 16);
+    bytes.extend_from_slice(&with_id[..with_id.len() - 1]);
+    if !plain_json::append_fields(value, &mut bytes) {
+        return None;
+    }
+    bytes.push(0);
+    let size = i32::try_from(bytes.len()).ok()?;
+    bytes[..4].copy_from_slice(&size.to_le_bytes());
+    let replacement = RawDocumentBuf::from_bytes(bytes).ok()?;
+    Some(BulkWriteModel::ReplaceOneRaw(RawReplaceModel { filter, replacement, upsert: true }))
 }
 
 /// A JSON object as a document; MongoDB's extended JSON is understood.
@@ -132,6 +166,8 @@ fn fields(document: &Document, names: &[String]) -> Result<Document, Failure> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn settings(sets: &[(&str, &str)]) -> Settings {
@@ -149,10 +185,75 @@ mod tests {
     fn check(sets: &[(&str, &str)], value: &str, expected: Result<BulkWriteModel, &str>) {
         let found = write(&record(Some(b"k"), Some(value)), &settings(sets));
         let found = found.map_err(|failure| failure.outer().message.clone());
+        let found = found.map(|model| model.map(decoded));
         match expected {
             Ok(model) => assert_eq!(found, Ok(Some(model)), "{sets:?} {value}"),
             Err(part) => assert!(found.as_ref().is_err_and(|text| text.contains(part)), "{found:?} {part}"),
         }
+    }
+
+    /// A replacement in bytes as one of documents.
+    fn decoded(model: BulkWriteModel) -> BulkWriteModel {
+        match model {
+            BulkWriteModel::ReplaceOneRaw(RawReplaceModel { filter, replacement, upsert: true }) => {
+                replace(Document::try_from(&filter).unwrap(), Document::try_from(&replacement).unwrap())
+            }
+            other => other,
+        }
+    }
+
+    fn json() -> impl Strategy<Value = serde_json::Value> {
+        let number = prop_oneof![
+            any::<i64>().prop_map(serde_json::Value::from),
+            any::<u64>().prop_map(Into::into),
+            any::<i16>().prop_map(Into::into),
+            any::<f64>().prop_map(Into::into)
+        ];
+        let name = "_id|[ab]{0,2}|\\$[a-z]{0,3}|é\u{0}?";
+        let leaf = prop_oneof![
+            Just(serde_json::Value::Null),
+            any::<bool>().prop_map(Into::into),
+            number,
+            any::<String>().prop_map(Into::into)
+        ];
+        leaf.prop_recursive(4, 60, 40, move |inner| {
+            prop_oneof![
+                proptest::collection::vec(inner.clone(), 0..12).prop_map(Into::into),
+                proptest::collection::vec((name, inner), 0..40).prop_map(|fields| fields.into_iter().collect()),
+            ]
+        })
+    }
+
+    proptest! {
+        /// What is written of a value is the same by its bytes as by its document; what is no document is refused.
+        #[test]
+        fn bytes_and_documents_agree(value in json(), more in "[ ]?|x", twice in any::<bool>()) {
+            let mut text = value.to_string() + &more;
+            if twice {
+                text = text.replacen('{', r#"{"a":1,"b":null,"a":[{}],"#, 1).replace(",}", "}");
+            }
+            let found = write(&record(None, Some(&text)), &settings(&[]));
+            match document(text.as_bytes()) {
+                Err(failure) => prop_assert_eq!(found, Err(failure)),
+                Ok(document) => {
+                    let id = Bson::from("t-2-7");
+                    let expected = replace(doc! {"_id": id.clone()}, with_id(id, document));
+                    prop_assert_eq!(found.map(|model| model.map(decoded)), Ok(Some(expected)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn plain_values_are_written_by_their_bytes() {
+        let is_raw = |sets: &[(&str, &str)], value: &str| {
+            let model = write(&record(Some(b"k"), Some(value)), &settings(sets));
+            matches!(model, Ok(Some(BulkWriteModel::ReplaceOneRaw(_))))
+        };
+        let plain = r#"{"_id": 1, "a": [1, 2.5, {"b": "é\n"}], "c": {}, "d": [true, null, 5000000000]}"#;
+        assert!(is_raw(&[], plain) && is_raw(&[("write.id", "key")], plain));
+        assert!(!is_raw(&[("write.id", "value")], plain) && !is_raw(&[("write.how", "merge")], plain));
+        assert!(!is_raw(&[], r#"{"a": {"$oid": "5f0000000000000000000000"}}"#) && !is_raw(&[], r#"{"a": 1, "a": 2}"#));
     }
 
     fn replace(filter: Document, replacement: Document) -> BulkWriteModel {

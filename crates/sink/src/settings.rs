@@ -94,6 +94,7 @@ pub struct Settings {
     pub(crate) dead_letter_topic: String,
     pub(crate) send_timeout_ms: u64,
     pub(crate) max_poll_records: usize,
+    pub(crate) partitions_at_once: usize,
     pub(crate) max_poll_interval_ms: u64,
     pub(crate) session_timeout_ms: u64,
     pub(crate) drain_timeout_ms: u64,
@@ -129,6 +130,7 @@ impl Default for Settings {
             dead_letter_topic: String::new(),
             send_timeout_ms: 0,
             max_poll_records: 1,
+            partitions_at_once: 1,
             max_poll_interval_ms: 0,
             session_timeout_ms: 0,
             drain_timeout_ms: 0,
@@ -232,6 +234,7 @@ impl Settings {
         let mode = BoundedMode {
             drain_timeout: Duration::from_millis(self.drain_timeout_ms),
             whole_batch,
+            partitions_at_once: self.partitions_at_once,
             ..BoundedMode::default()
         };
         ContainerSettings {

@@ -5,20 +5,24 @@
 //! execution that runs is over and committed, for as long as the settings say; then the lane is gone, and what comes of
 //! the execution later is not committed. Retry states belong to partitions and outlive their lanes, so that a record
 //! which comes back is not given its retries anew.
+//!
+//! Several lanes may be executed at once, each partition once at most. Then records are taken meanwhile too, so that no
+//! lane waits for another's execution; how many are kept is bounded.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
-use std::future::Future;
-use std::pin::pin;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::time::{Instant, sleep_until};
 use tracing::Instrument;
 
 use crate::bounds::{SplitMix64, Terminal};
-use crate::container::core::{Core, poll_once};
+use crate::container::core::{Acknowledged, Core, poll_once};
 use crate::container::{ATTEMPT_BUDGET_SPENT, BoundedMode, ContainerError, OverBudget, Records, STOPPED, WholeBatch};
 use crate::dead_letters::{RecoverError, Recovered, Recoverer};
 use crate::failure::{ErrorClass, Failure};
@@ -28,11 +32,69 @@ use crate::retry_state::{RetryState, Turn};
 use crate::source::{PartitionRecords, Polled, Source};
 use crate::work::{Work, WorkError, WorkKind};
 
+/// How long a commit that is under way keeps the next one waiting, where no record comes.
+const COMMIT_WAIT: Duration = Duration::from_millis(50);
+
+/// While lanes are executed, records are taken until so many polls of them are kept. A broker gives a partition's records
+/// in blocks of a MiB; with less than one of them the lanes would take turns instead of going on at once.
+const KEPT_POLLS: usize = 8;
+
+/// The same in bytes, where records are large.
+const KEPT_BYTES: usize = 4 * 1024 * 1024;
+
 /// An assignment of a partition.
 struct Lane {
     partition: TopicPartition,
     queue: VecDeque<Arc<Record>>,
+    /// Of the keys and values in the queue.
+    queued_bytes: usize,
     paused: bool,
+}
+
+impl Lane {
+    fn add(&mut self, records: Vec<Arc<Record>>) {
+        self.queued_bytes += records.iter().map(|record| size_bytes(record)).sum::<usize>();
+        self.queue.extend(records);
+    }
+
+    /// The first ones are done.
+    fn remove(&mut self, count: usize) {
+        let done: usize = self.queue.drain(..count.min(self.queue.len())).map(|record| size_bytes(&record)).sum();
+        self.queued_bytes = self.queued_bytes.saturating_sub(done);
+    }
+}
+
+fn size_bytes(record: &Record) -> usize {
+    [&record.key, &record.value].into_iter().flatten().map(Vec::len).sum()
+}
+
+/// A lane's records that are executed.
+struct Execution<'w> {
+    epoch: u64,
+    partition: TopicPartition,
+    records: SmallVec<[Arc<Record>; 1]>,
+    attempt: u64,
+    began: Instant,
+    acknowledged: Acknowledged,
+    /// When its budget is spent.
+    budget_ends: Option<Instant>,
+    future: Pin<Box<dyn Future<Output = Result<(), WorkError>> + Send + 'w>>,
+}
+
+/// An execution that ended, and how.
+type Ended<'w> = (Execution<'w>, Result<(), WorkError>);
+
+/// The first of them that ends.
+async fn next_ended<'w>(executions: &mut Vec<Execution<'w>>) -> Ended<'w> {
+    poll_fn(|context| {
+        for at in 0..executions.len() {
+            if let Poll::Ready(result) = executions[at].future.as_mut().poll(context) {
+                return Poll::Ready((executions.remove(at), result));
+            }
+        }
+        Poll::Pending
+    })
+    .await
 }
 
 /// Where a failed record stands.
@@ -60,26 +122,17 @@ struct Engine<'a, S, W, D, P, O> {
     next_epoch: u64,
     lanes: HashMap<u64, Lane>,
     epochs: HashMap<TopicPartition, u64>,
-    /// Lanes with records that can be executed now.
+    /// Lanes with records that can be executed now. A lane that is executed is not among them.
     ready: VecDeque<u64>,
+    executions: Vec<Execution<'a>>,
+    /// The lane whose first records are being given up, and those records.
+    giving_up: Option<(u64, Vec<Arc<Record>>)>,
     /// Lanes that wait, and until when.
     waiting: BinaryHeap<Reverse<(Duration, u64)>>,
     tracked: HashMap<TopicPartition, Tracked>,
     /// Up to this offset a partition's records are executed one by one, because a batch of them failed.
     one_by_one: HashMap<TopicPartition, i64>,
     revoking: Option<Revoking>,
-}
-
-/// The lane whose records are being executed or given up, and those records.
-type Running<'r> = Option<(u64, &'r Records)>;
-
-/// What became of something that was driven.
-enum Driven<T> {
-    Done(T),
-    /// Its budget was spent, and it was dropped.
-    Cancelled,
-    /// The container is to stop and has waited for it long enough: it was dropped.
-    Stopped,
 }
 
 /// Runs until it is asked to stop.
@@ -100,6 +153,8 @@ pub(super) async fn run<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Obser
         lanes: HashMap::new(),
         epochs: HashMap::new(),
         ready: VecDeque::new(),
+        executions: Vec::new(),
+        giving_up: None,
         waiting: BinaryHeap::new(),
         tracked: HashMap::new(),
         one_by_one: HashMap::new(),
@@ -114,52 +169,198 @@ pub(super) async fn run<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Obser
     Ok(())
 }
 
-impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, W, D, P, O> {
+impl<'a, S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'a, S, W, D, P, O> {
     async fn run(&mut self) -> Result<(), ContainerError> {
         while !self.core.stop.is_requested() {
-            if self.revoking.is_some() {
-                self.finish_revoke(None).await;
+            if self.revoking.as_ref().is_some_and(|revoking| !self.is_awaited(revoking)) {
+                self.finish_revoke().await;
             }
             self.wake_lanes();
-            if Instant::now() >= self.core.poll_due(self.mode.keep_alive) {
+            if self.revoking.is_none() && Instant::now() >= self.core.poll_due(self.mode.keep_alive) {
                 self.keep_alive().await?;
-            } else if let Some(epoch) = self.ready.pop_front() {
+            } else if let Some(epoch) = self.next_ready() {
                 self.step(epoch).await?;
-            } else {
+            } else if self.executions.is_empty() {
                 self.poll_for_records().await?;
+            } else {
+                self.wait().await?;
+            }
+        }
+        self.drain().await
+    }
+
+    /// Whether partitions that the group wants back are being executed or given up.
+    fn is_awaited(&self, revoking: &Revoking) -> bool {
+        let given_up = self.giving_up.iter().map(|(epoch, _)| epoch);
+        let mut epochs = self.executions.iter().map(|execution| &execution.epoch).chain(given_up);
+        epochs.any(|epoch| self.lanes.get(epoch).is_some_and(|lane| revoking.partitions.contains(&lane.partition)))
+    }
+
+    /// A lane that can be executed now, if there may be one more.
+    fn next_ready(&mut self) -> Option<u64> {
+        if self.executions.len() >= self.mode.partitions_at_once || self.revoking.is_some() {
+            return None;
+        }
+        // What was begun before a partition was lost and came back may still run.
+        let is_executed = |epoch: &u64| {
+            let lane = self.lanes.get(epoch);
+            lane.is_some_and(|lane| self.executions.iter().any(|running| running.partition == lane.partition))
+        };
+        let at = self.ready.iter().position(|epoch| !is_executed(epoch))?;
+        self.ready.remove(at)
+    }
+
+    /// Whether records are to be taken while lanes are executed.
+    fn has_room(&self) -> bool {
+        if self.mode.partitions_at_once < 2 || self.revoking.is_some() {
+            return false;
+        }
+        let (records, bytes) = self
+            .lanes
+            .values()
+            .fold((0, 0), |(records, bytes), lane| (records + lane.queue.len(), bytes + lane.queued_bytes));
+        records < self.core.settings.max_poll_records.saturating_mul(KEPT_POLLS) && bytes < KEPT_BYTES
+    }
+
+    /// Lanes are executed: waits until one of them ends or something else is to be done, and takes records if there is room.
+    async fn wait(&mut self) -> Result<(), ContainerError> {
+        let has_room = self.has_room();
+        if has_room {
+            self.resume_lanes();
+        }
+        let takes = has_room || self.only_idle_lanes_are_open();
+        if takes {
+            self.core.begin_commit_acks().await;
+        }
+        let until = self.event_at();
+        let wakes = self.waiting.peek().filter(|_| self.executions.len() < self.mode.partitions_at_once);
+        let wakes = wakes.map(|Reverse((until, _))| self.core.instant(*until));
+        let budget_ends = self.budget_ends();
+        let (poll_timeout, max_records) = (until.duration_since(Instant::now()), self.core.settings.max_poll_records);
+        tokio::select! {
+            biased;
+            ended = next_ended(&mut self.executions) => self.ended(ended).await,
+            () = self.core.stop.requested() => Ok(()),
+            () = sleep_until(budget_ends.unwrap_or(until)), if budget_ends.is_some() => self.over_budget().await,
+            () = sleep_until(wakes.unwrap_or(until)), if wakes.is_some() => Ok(()),
+            // A poll that is dropped has taken nothing.
+            polled = self.core.source.poll(poll_timeout, max_records), if takes => {
+                let polled = self.core.polled(polled, poll_timeout).await?;
+                self.take(polled).await;
+                Ok(())
+            }
+            () = sleep_until(until) => self.event().await,
+        }
+    }
+
+    /// The container is to stop: what is executed has as long as a rebalance gives it.
+    async fn drain(&mut self) -> Result<(), ContainerError> {
+        let until = Instant::now() + self.mode.drain_timeout;
+        while !self.executions.is_empty() {
+            let budget_ends = self.budget_ends();
+            tokio::select! {
+                biased;
+                ended = next_ended(&mut self.executions) => self.ended(ended).await?,
+                () = sleep_until(budget_ends.unwrap_or(until)), if budget_ends.is_some() => self.over_budget().await?,
+                () = sleep_until(until) => {
+                    for Execution { epoch, records, attempt, began, .. } in std::mem::take(&mut self.executions) {
+                        let stale = !self.lanes.contains_key(&epoch);
+                        let result = Err(WorkError::from(stopped(self.mode.drain_timeout)));
+                        self.core.execution_ended(&records, attempt, began, &result, stale);
+                    }
+                }
             }
         }
         Ok(())
+    }
+
+    /// When a rebalance has waited long enough, or the next poll is due.
+    fn event_at(&self) -> Instant {
+        match &self.revoking {
+            Some(revoking) => revoking.until,
+            None => self.core.poll_due(self.mode.keep_alive),
+        }
+    }
+
+    /// That time has come.
+    async fn event(&mut self) -> Result<(), ContainerError> {
+        if self.revoking.is_some() {
+            self.finish_revoke().await;
+            return Ok(());
+        }
+        self.keep_alive().await?;
+        // Only lanes that are executed are waited for.
+        if self.revoking.as_ref().is_some_and(|revoking| !self.is_awaited(revoking)) {
+            self.finish_revoke().await;
+        }
+        Ok(())
+    }
+
+    fn budget_ends(&self) -> Option<Instant> {
+        self.executions.iter().filter_map(|execution| execution.budget_ends).min()
+    }
+
+    /// The budget of an execution is spent.
+    async fn over_budget(&mut self) -> Result<(), ContainerError> {
+        let (Some(budget), now) = (self.mode.attempt_budget, Instant::now()) else { return Ok(()) };
+        let is_spent = |running: &Execution<'_>| running.budget_ends.is_some_and(|ends| ends <= now);
+        let Some(at) = self.executions.iter().position(is_spent) else { return Ok(()) };
+        let execution = &mut self.executions[at];
+        self.core.over_budget(&execution.records, execution.began, budget);
+        execution.budget_ends = execution.budget_ends.and_then(|ends| ends.checked_add(budget));
+        if self.mode.over_budget == OverBudget::Report {
+            return Ok(());
+        }
+        let execution = self.executions.remove(at);
+        self.ended((execution, Err(WorkError::from(over_budget(budget))))).await
     }
 
     /// Nothing can be executed: commits what is done, and polls until there is something.
     async fn poll_for_records(&mut self) -> Result<(), ContainerError> {
-        let _ = self.core.commit_acks().await;
+        self.core.begin_commit_acks().await;
         self.resume_lanes();
         let wake = self.waiting.peek().map(|Reverse((until, _))| until.saturating_sub(self.core.now()));
         let timeout = wake.map_or(self.core.settings.poll_timeout, |wake| wake.min(self.core.settings.poll_timeout));
+        // What is done waits for a commit that is under way, and not for the next record.
+        let timeout = if self.core.acks.is_empty() { timeout } else { timeout.min(COMMIT_WAIT) };
         let polled = self.core.poll(timeout, self.core.settings.max_poll_records).await?;
-        self.take(polled, None).await;
+        self.take(polled).await;
         Ok(())
     }
 
-    /// Polls without taking records, to stay in the group and to learn of a rebalance. Commits before.
+    /// Polls to stay in the group and to learn of a rebalance, without taking records unless there is room for them.
+    /// Commits before.
     async fn keep_alive(&mut self) -> Result<(), ContainerError> {
-        let _ = self.core.commit_acks().await;
-        self.pause_lanes()?;
+        self.core.begin_commit_acks().await;
+        if !self.has_room() {
+            // Where several lanes are executed, those that have nothing to do go on.
+            self.pause_lanes(self.mode.partitions_at_once > 1)?;
+        }
         let polled = self.core.poll(Duration::ZERO, self.core.settings.max_poll_records).await?;
-        self.take(polled, None).await;
+        self.take(polled).await;
         Ok(())
     }
 
-    /// Pauses the lanes that are not paused. They stay so until records are asked for.
-    fn pause_lanes(&mut self) -> Result<(), ContainerError> {
-        let open: Vec<_> = self.lanes.values().filter(|lane| !lane.paused).map(|lane| lane.partition.clone()).collect();
+    /// Pauses the lanes that are not paused, or those of them that have records. They stay so until there is room.
+    fn pause_lanes(&mut self, only_busy: bool) -> Result<(), ContainerError> {
+        let mut open: Vec<&mut Lane> =
+            self.lanes.values_mut().filter(|lane| !(lane.paused || only_busy && lane.queue.is_empty())).collect();
         if !open.is_empty() {
-            self.core.source.pause(&open)?;
-            self.lanes.values_mut().for_each(|lane| lane.paused = true);
+            let partitions: Vec<_> = open.iter().map(|lane| lane.partition.clone()).collect();
+            self.core.source.pause(&partitions)?;
+            open.iter_mut().for_each(|lane| lane.paused = true);
         }
         Ok(())
+    }
+
+    /// Whether lanes have nothing to do, and all that have are paused: then records are taken although there is no room,
+    /// a poll for each lane at most. So a lane that is stalled with much to do stalls no other.
+    fn only_idle_lanes_are_open(&self) -> bool {
+        let is_open = |lane: &&Lane| !lane.paused;
+        self.mode.partitions_at_once > 1
+            && self.revoking.is_none()
+            && self.lanes.values().any(|lane| !lane.paused)
+            && self.lanes.values().filter(is_open).all(|lane| lane.queue.is_empty())
     }
 
     /// Resumes the lanes that do not wait.
@@ -178,7 +379,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     }
 
     /// Takes over what a poll gave.
-    async fn take(&mut self, polled: Polled, running: Running<'_>) {
+    async fn take(&mut self, polled: Polled) {
         match polled {
             Polled::Nothing => {}
             Polled::Records(batches) => batches.into_iter().for_each(|batch| self.enqueue(batch)),
@@ -196,7 +397,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
             }
             Polled::Lost(partitions) => {
                 self.core.forget_acks(&partitions);
-                self.close_lanes(&partitions, running);
+                self.close_lanes(&partitions);
                 self.core.emit(&ConsumerEvent::Lost { partitions: &partitions });
             }
         }
@@ -205,15 +406,19 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     fn open_lane(&mut self, partition: &TopicPartition) {
         let epoch = self.next_epoch;
         self.next_epoch += 1;
-        self.lanes.insert(epoch, Lane { partition: partition.clone(), queue: VecDeque::new(), paused: false });
+        let lane = Lane { partition: partition.clone(), queue: VecDeque::new(), queued_bytes: 0, paused: false };
+        self.lanes.insert(epoch, lane);
         self.epochs.insert(partition.clone(), epoch);
     }
 
-    fn close_lanes(&mut self, partitions: &[TopicPartition], running: Running<'_>) {
+    fn close_lanes(&mut self, partitions: &[TopicPartition]) {
         for partition in partitions {
             let Some(epoch) = self.epochs.remove(partition) else { continue };
             self.lanes.remove(&epoch);
-            if let Some((_, records)) = running.filter(|(running, _)| *running == epoch) {
+            let executed =
+                self.executions.iter().find(|running| running.epoch == epoch).map(|running| &running.records[..]);
+            let given_up = self.giving_up.as_ref().filter(|(lane, _)| *lane == epoch).map(|(_, records)| &records[..]);
+            if let Some(records) = executed.or(given_up) {
                 self.core.meters.handed_over.increment(1);
                 self.core.emit(&ConsumerEvent::HandedOverWhileRunning { partition, records });
             }
@@ -224,7 +429,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         let Some(epoch) = self.epochs.get(&batch.partition).copied() else { return };
         let Some(lane) = self.lanes.get_mut(&epoch) else { return };
         let was_empty = lane.queue.is_empty();
-        lane.queue.extend(batch.records);
+        lane.add(batch.records);
         if was_empty && !lane.queue.is_empty() {
             self.schedule(epoch);
         }
@@ -267,11 +472,11 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     }
 
     /// The group gets its partitions back: what is done is committed, and their lanes are gone.
-    async fn finish_revoke(&mut self, running: Running<'_>) {
+    async fn finish_revoke(&mut self) {
         let Some(Revoking { partitions, .. }) = self.revoking.take() else { return };
         let _ = self.core.commit_acks().await;
         self.core.forget_acks(&partitions);
-        self.close_lanes(&partitions, running);
+        self.close_lanes(&partitions);
         self.core.emit(&ConsumerEvent::Revoked { partitions: &partitions });
     }
 
@@ -324,24 +529,34 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         // A batch that failed at a record begins with it, and takes what has come since.
         let whole = tracked.as_ref().filter(|tracked| tracked.records > 1);
         let count = self.batch_len(lane, whole);
-        let records: smallvec::SmallVec<[Arc<Record>; 1]> = lane.queue.iter().take(count).cloned().collect();
+        let records: SmallVec<[Arc<Record>; 1]> = lane.queue.iter().take(count).cloned().collect();
         let attempt = tracked.as_ref().map_or(1, |tracked| tracked.state.attempt());
         if let Some(tracked) = tracked {
             self.tracked.insert(partition.clone(), tracked);
         }
         let (delivery, acknowledged) = self.core.delivery(&records, attempt);
         let (began, span) = self.core.execution_started(&records, attempt);
-        let execution = self.work.execute(delivery).instrument(span);
-        let driven = self.drive(epoch, &records, execution, self.mode.attempt_budget).await?;
-        let is_stopped = matches!(driven, Driven::Stopped);
-        let result = match driven {
-            Driven::Done(result) => result,
-            Driven::Cancelled => Err(WorkError::from(over_budget(self.mode.attempt_budget))),
-            Driven::Stopped => Err(WorkError::from(stopped(self.mode.drain_timeout))),
-        };
+        let work = self.work;
+        let mut future: Pin<Box<dyn Future<Output = _> + Send + 'a>> =
+            Box::pin(work.execute(delivery).instrument(span));
+        let first = poll_once(pin!(&mut future)).await;
+        let budget_ends = self.mode.attempt_budget.and_then(|budget| began.checked_add(budget));
+        let execution = Execution { epoch, partition, records, attempt, began, acknowledged, budget_ends, future };
+        match first {
+            Poll::Ready(result) => self.ended((execution, result)).await,
+            Poll::Pending => {
+                self.executions.push(execution);
+                Ok(())
+            }
+        }
+    }
+
+    /// An execution ended.
+    async fn ended(&mut self, (execution, result): Ended<'a>) -> Result<(), ContainerError> {
+        let Execution { epoch, partition, records, attempt, began, acknowledged, .. } = execution;
         let stale = !self.lanes.contains_key(&epoch);
         self.core.execution_ended(&records, attempt, began, &result, stale);
-        if stale || is_stopped {
+        if stale {
             return Ok(());
         }
         let (done, failed) = match result {
@@ -360,16 +575,10 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     }
 
     /// These records, the lane's first, are done.
-    async fn done(
-        &mut self,
-        epoch: u64,
-        partition: &TopicPartition,
-        records: &Records,
-        acknowledged: &crate::container::core::Acknowledged,
-    ) {
+    async fn done(&mut self, epoch: u64, partition: &TopicPartition, records: &Records, acknowledged: &Acknowledged) {
         let Some(last) = records.last() else { return };
         if let Some(lane) = self.lanes.get_mut(&epoch) {
-            lane.queue.drain(..records.len().min(lane.queue.len()));
+            lane.remove(records.len());
         }
         self.forget_up_to(partition, last.offset);
         if self.core.acknowledge(acknowledged, [(partition.clone(), last.offset + 1)]) {
@@ -426,12 +635,15 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
             self.ready.push_front(epoch);
             return Ok(());
         }
-        let is_done = self.give_up_records(epoch, &records, &mut tracked).await?;
+        self.giving_up = Some((epoch, records.clone()));
+        let is_done = self.give_up_records(&records, &mut tracked).await;
+        self.giving_up = None;
+        let is_done = is_done?;
         if !is_done {
             // Kept also when the partition went meanwhile: it may come back.
             self.tracked.insert(partition, tracked);
         } else if let Some(lane) = self.lanes.get_mut(&epoch) {
-            lane.queue.drain(..records.len().min(lane.queue.len()));
+            lane.remove(records.len());
             self.forget_up_to(&partition, last.offset);
             self.core.acks.insert(partition, last.offset + 1);
             // At once: a dead letter that is published and not committed would be published again.
@@ -442,12 +654,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
     }
 
     /// Gives them up, or does what their terminal state says. Gives whether they are done; if not, they wait.
-    async fn give_up_records(
-        &mut self,
-        epoch: u64,
-        records: &Records,
-        tracked: &mut Tracked,
-    ) -> Result<bool, ContainerError> {
+    async fn give_up_records(&mut self, records: &Records, tracked: &mut Tracked) -> Result<bool, ContainerError> {
         let failure = tracked.failure.clone();
         match tracked.state.turn() {
             Some(Turn::Recover(turn)) => {
@@ -455,7 +662,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
                 let recoverer = self.recoverer;
                 for record in records {
                     let recovery = recoverer.recover(record, &failure, spent);
-                    match self.recover(epoch, records, recovery).await? {
+                    match self.recover(recovery).await? {
                         Ok(place) => self.core.recovered(record, &place, &failure),
                         Err(error) => {
                             let after = turn.failed(self.core.now());
@@ -481,7 +688,7 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
                     (Terminal::Park, Some(parking)) => {
                         for record in records {
                             let parked = parking.recover(record, &failure, crate::bounds::Spent::BackOff);
-                            if let Err(error) = self.recover(epoch, records, parked).await? {
+                            if let Err(error) = self.recover(parked).await? {
                                 tracing::error!("a record could not be parked: {error}");
                                 turn.failed(self.core.now());
                                 return Ok(false);
@@ -496,79 +703,36 @@ impl<S: Source, W: Work, D: Recoverer, P: Recoverer, O: Observer> Engine<'_, S, 
         }
     }
 
+    /// Gives a record up, and executes and polls meanwhile. A stop waits for it as long as a rebalance does. A rebalance
+    /// that wants the partition back is held up until it is done or the drain timeout is over; in the latter case the lane
+    /// is gone when this returns.
     async fn recover(
         &mut self,
-        epoch: u64,
-        records: &Records,
         recovery: impl Future<Output = Result<Recovered, RecoverError>>,
     ) -> Result<Result<Recovered, RecoverError>, ContainerError> {
-        match self.drive(epoch, records, recovery, None).await? {
-            Driven::Done(result) => Ok(result),
-            // Without a budget only a stop cuts it off.
-            Driven::Cancelled | Driven::Stopped => {
-                let after_ms = u64::try_from(self.mode.drain_timeout.as_millis()).unwrap_or(u64::MAX);
-                Ok(Err(RecoverError::TimedOut { after_ms }))
-            }
+        let mut recovery = pin!(recovery);
+        if let Poll::Ready(result) = poll_once(recovery.as_mut()).await {
+            return Ok(result);
         }
-    }
-
-    /// Drives a future, and polls meanwhile. A stop waits for it as long as a rebalance does.
-    /// A rebalance that wants the partitions back is held up until the future is
-    /// done or the drain timeout is over; in the latter case the lane is gone when this returns.
-    async fn drive<T>(
-        &mut self,
-        epoch: u64,
-        records: &Records,
-        future: impl Future<Output = T>,
-        budget: Option<Duration>,
-    ) -> Result<Driven<T>, ContainerError> {
-        let mut future = pin!(future);
-        if let Poll::Ready(output) = poll_once(future.as_mut()).await {
-            return Ok(Driven::Done(output));
-        }
-        let running = Some((epoch, records));
-        let began = Instant::now();
-        let mut budget_ends = budget.and_then(|budget| Some((budget, began.checked_add(budget)?)));
         let mut stop_ends: Option<Instant> = None;
         loop {
-            let event_at = match (&stop_ends, &self.revoking) {
-                (Some(ends), _) => *ends,
-                (None, Some(revoking)) => revoking.until,
-                (None, None) => self.core.poll_due(self.mode.keep_alive),
-            };
+            let event_at = stop_ends.unwrap_or_else(|| self.event_at());
+            let budget_ends = self.budget_ends();
             tokio::select! {
                 biased;
-                output = &mut future => return Ok(Driven::Done(output)),
+                result = &mut recovery => return Ok(result),
+                ended = next_ended(&mut self.executions) => self.ended(ended).await?,
                 () = self.core.stop.requested(), if stop_ends.is_none() => {
                     stop_ends = Some(Instant::now() + self.mode.drain_timeout);
                 }
-                () = sleep_until(budget_ends.map_or(event_at, |(_, ends)| ends)), if budget_ends.is_some() => {
-                    self.core.over_budget(records, began, budget.unwrap_or_default());
-                    if self.mode.over_budget == OverBudget::Cancel {
-                        return Ok(Driven::Cancelled);
+                () = sleep_until(budget_ends.unwrap_or(event_at)), if budget_ends.is_some() => self.over_budget().await?,
+                () = sleep_until(event_at) => match stop_ends {
+                    Some(_) => {
+                        let after_ms = u64::try_from(self.mode.drain_timeout.as_millis()).unwrap_or(u64::MAX);
+                        return Ok(Err(RecoverError::TimedOut { after_ms }));
                     }
-                    budget_ends = budget_ends.and_then(|(budget, ends)| Some((budget, ends.checked_add(budget)?)));
-                }
-                () = sleep_until(event_at) => {
-                    if stop_ends.is_some() {
-                        return Ok(Driven::Stopped);
-                    }
-                    if self.revoking.is_some() {
-                        self.finish_revoke(running).await;
-                        continue;
-                    }
-                    self.pause_lanes()?;
-                    let polled = self.core.poll(Duration::ZERO, self.core.settings.max_poll_records).await?;
-                    self.take(polled, running).await;
-                    let lane = self.lanes.get(&epoch);
-                    let is_wanted_back = |revoking: &Revoking| {
-                        lane.is_some_and(|lane| revoking.partitions.contains(&lane.partition))
-                    };
-                    // Only the lane that runs is waited for.
-                    if self.revoking.as_ref().is_some_and(|revoking| !is_wanted_back(revoking)) {
-                        self.finish_revoke(running).await;
-                    }
-                }
+                    None => self.event().await?,
+                },
             }
         }
     }
@@ -579,7 +743,7 @@ fn stopped(after: Duration) -> Failure {
     Failure::new(class, format!("dropped {} ms after the consumer was asked to stop", after.as_millis()))
 }
 
-fn over_budget(budget: Option<Duration>) -> Failure {
+fn over_budget(budget: Duration) -> Failure {
     let class = ErrorClass::new(ATTEMPT_BUDGET_SPENT);
-    Failure::new(class, format!("attempt budget of {} ms spent", budget.unwrap_or_default().as_millis()))
+    Failure::new(class, format!("attempt budget of {} ms spent", budget.as_millis()))
 }

@@ -21,7 +21,7 @@ use crate::meters::Meters;
 use crate::observer::{ConsumerEvent, Observer};
 use crate::record::{Record, TopicPartition};
 use crate::retry_state::{AfterFailure, AfterRecoveryFailure, RetrySettings, RetryState};
-use crate::source::{CommitError, Polled, Source};
+use crate::source::{CommitError, Committing, Polled, Source, SourceError};
 use crate::work::{Delivery, WorkError};
 
 /// How often the lag of the partitions is measured.
@@ -38,6 +38,8 @@ pub(super) struct Core<S, O> {
     pub(super) meters: Meters,
     /// What is done and not committed: for each partition the offset to begin with next time.
     pub(super) acks: BTreeMap<TopicPartition, i64>,
+    /// A commit that goes on while the source is polled, and what it commits.
+    under_way: Option<(Vec<(TopicPartition, i64)>, Committing)>,
     observer: O,
     retry: Arc<RetrySettings>,
     random: SplitMix64,
@@ -58,6 +60,7 @@ impl<S: Source, O: Observer> Core<S, O> {
             stop,
             meters: Meters::new(),
             acks: BTreeMap::new(),
+            under_way: None,
             observer,
             retry: Arc::new(settings.retry.clone()),
             settings,
@@ -109,6 +112,15 @@ impl<S: Source, O: Observer> Core<S, O> {
             polled = self.source.poll(timeout, max_records) => polled,
             () = self.stop.requested() => Ok(Polled::Nothing),
         };
+        self.polled(polled, timeout).await
+    }
+
+    /// What follows from a poll that waited so long at most.
+    pub(super) async fn polled(
+        &mut self,
+        polled: Result<Polled, SourceError>,
+        timeout: Duration,
+    ) -> Result<Polled, ContainerError> {
         let now = Instant::now();
         self.last_polled = now;
         if now >= self.lag_due {
@@ -144,18 +156,56 @@ impl<S: Source, O: Observer> Core<S, O> {
 
     /// Commits what is done. What is refused because the partitions are another's is forgotten: it is delivered again.
     pub(super) async fn commit_acks(&mut self) -> Result<(), CommitError> {
+        // First what is under way: of two commits at once nobody knows which the broker takes first.
+        if let Some((offsets, committing)) = self.under_way.take() {
+            let result = committing.await;
+            self.commit_ended(&offsets, &result);
+            self.keep_for_later(offsets, &result);
+        }
         if self.acks.is_empty() {
             return Ok(());
         }
         let offsets: Vec<_> = std::mem::take(&mut self.acks).into_iter().collect();
         let result = self.commit(&offsets).await;
+        self.keep_for_later(offsets, &result);
+        result
+    }
+
+    /// As [`Core::commit_acks`], but does not wait for the broker where the source can commit meanwhile. While one such
+    /// commit is under way, what is done since waits for the next.
+    pub(super) async fn begin_commit_acks(&mut self) {
+        if let Some((offsets, mut committing)) = self.under_way.take() {
+            match poll_once(std::pin::pin!(&mut committing)).await {
+                Poll::Ready(result) => {
+                    self.commit_ended(&offsets, &result);
+                    self.keep_for_later(offsets, &result);
+                }
+                Poll::Pending => {
+                    self.under_way = Some((offsets, committing));
+                    return;
+                }
+            }
+        }
+        if self.acks.is_empty() {
+            return;
+        }
+        let offsets: Vec<_> = self.acks.iter().map(|(partition, offset)| (partition.clone(), *offset)).collect();
+        match self.source.begin_commit(&offsets) {
+            Some(committing) => {
+                self.acks.clear();
+                self.under_way = Some((offsets, committing));
+            }
+            None => drop(self.commit_acks().await),
+        }
+    }
+
+    /// The partitions of a commit that failed for a moment are still this consumer's: the next one tries again.
+    fn keep_for_later(&mut self, offsets: Vec<(TopicPartition, i64)>, result: &Result<(), CommitError>) {
         if matches!(result, Err(CommitError::Other { .. })) {
-            // The partitions are still this consumer's: the next commit tries again.
             for (partition, offset) in offsets {
                 self.acks.entry(partition).or_insert(offset);
             }
         }
-        result
     }
 
     /// These partitions are another's: what was not committed of them is delivered again.
@@ -163,11 +213,19 @@ impl<S: Source, O: Observer> Core<S, O> {
         for partition in partitions {
             self.acks.remove(partition);
         }
+        if let Some((offsets, _)) = &mut self.under_way {
+            offsets.retain(|(partition, _)| !partitions.contains(partition));
+        }
     }
 
     pub(super) async fn commit(&mut self, offsets: &[(TopicPartition, i64)]) -> Result<(), CommitError> {
         let result = self.source.commit(offsets).await;
-        match &result {
+        self.commit_ended(offsets, &result);
+        result
+    }
+
+    fn commit_ended(&mut self, offsets: &[(TopicPartition, i64)], result: &Result<(), CommitError>) {
+        match result {
             Ok(()) => self.emit(&ConsumerEvent::Committed { offsets }),
             Err(error) => {
                 tracing::warn!("{error}");
@@ -175,7 +233,6 @@ impl<S: Source, O: Observer> Core<S, O> {
                 self.emit(&ConsumerEvent::CommitFailed { offsets, error });
             }
         }
-        result
     }
 
     /// A delivery of these records.

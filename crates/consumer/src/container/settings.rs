@@ -76,10 +76,13 @@ pub struct BoundedMode {
     pub over_budget: OverBudget,
     /// What is done with a batch whose retries are spent and of which nobody knows which record failed.
     pub whole_batch: WholeBatch,
+    /// How many partitions are executed at once, each by one execution at most. With more than one, records are also taken
+    /// while lanes are executed: up to eight polls of them, or 4 MiB, are kept.
+    pub partitions_at_once: usize,
 }
 
 impl Default for BoundedMode {
-    /// A poll per second, 30 s to drain, executions reported that run longer than a minute.
+    /// A poll per second, 30 s to drain, executions reported that run longer than a minute, one at a time.
     fn default() -> Self {
         Self {
             keep_alive: Duration::from_secs(1),
@@ -87,6 +90,7 @@ impl Default for BoundedMode {
             attempt_budget: Some(Duration::from_secs(60)),
             over_budget: OverBudget::Report,
             whole_batch: WholeBatch::OneByOne,
+            partitions_at_once: 1,
         }
     }
 }

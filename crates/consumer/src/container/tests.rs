@@ -298,11 +298,11 @@ async fn a_record_that_waits_holds_up_its_own_partition_only() {
 }
 
 /// Two consumers; the second joins at 1 s and is to get partition 1, of which the first executes a record for 25 s.
-async fn drained(drain: Duration) -> (Broker, Log) {
+async fn drained(drain: Duration, at_once: usize) -> (Broker, Log) {
     let (broker, log) = (broker(2, 0), Log::new());
     fill(&broker, 1, 2);
     let mut settings = bounded(fixed(0, 3));
-    mode(&mut settings).drain_timeout = drain;
+    *mode(&mut settings) = BoundedMode { drain_timeout: drain, partitions_at_once: at_once, ..BoundedMode::default() };
     let container = |name| {
         let source = consumer(&broker, SECOND * 300);
         Container::new(source, work(SECOND * 25, |_, _| None), Discard, settings.clone(), 1)
@@ -321,23 +321,29 @@ async fn drained(drain: Duration) -> (Broker, Log) {
 
 #[tokio::test(start_paused = true)]
 async fn a_rebalance_waits_for_what_runs_and_keeps_what_is_done() {
-    // Report R76: drain first, then fence.
-    let (broker, log) = drained(SECOND * 30).await;
-    log.check("starts", "0.000 one starts 1@0 #1; 25.000 two starts 1@1 #1");
-    log.check("handed over", "");
-    log.check("committed", "25.000 one committed 1@1; 50.000 two committed 1@2");
-    assert_eq!(committed(&broker, 1), Some(2));
+    for at_once in [1, 4] {
+        // Report R76: drain first, then fence.
+        let (broker, log) = drained(SECOND * 30, at_once).await;
+        log.check("starts", "0.000 one starts 1@0 #1; 25.000 two starts 1@1 #1");
+        log.check("handed over", "");
+        log.check("committed", "25.000 one committed 1@1; 50.000 two committed 1@2");
+        assert_eq!(committed(&broker, 1), Some(2));
+    }
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_execution_longer_than_the_drain_timeout_is_named_and_not_committed() {
-    // It began at 0 s and is told of the rebalance by its poll at 2 s; 20 s later its partition goes, 3 s too early.
-    let (broker, log) = drained(SECOND * 20).await;
-    log.check("handed over", "22.000 one handed over 1@0");
-    log.check("starts 1@0", "0.000 one starts 1@0 #1; 22.000 two starts 1@0 #1");
-    log.check("stale", "25.000 one stale 1@0");
-    log.check("committed", "47.000 two committed 1@1; 72.000 two committed 1@2");
-    assert_eq!(committed(&broker, 1), Some(2));
+    // It began at 0 s and is told of the rebalance by its poll at 2 s, or, where it polls all the time, at 1 s; 20 s later
+    // its partition goes, too early.
+    for (at_once, gone_s) in [(1, 22), (4, 21)] {
+        let (broker, log) = drained(SECOND * 20, at_once).await;
+        log.check("handed over", &format!("{gone_s}.000 one handed over 1@0"));
+        log.check("starts 1@0", &format!("0.000 one starts 1@0 #1; {gone_s}.000 two starts 1@0 #1"));
+        log.check("stale", "25.000 one stale 1@0");
+        let commits = format!("{}.000 two committed 1@1; {}.000 two committed 1@2", gone_s + 25, gone_s + 50);
+        log.check("committed", &commits);
+        assert_eq!(committed(&broker, 1), Some(2));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -585,42 +591,94 @@ async fn a_delivery_says_which_attempt_it_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_execution_that_outlives_its_budget_is_reported_or_dropped() {
-    for (over_budget, starts) in [
-        (OverBudget::Report, "0.000 one starts 0@0 #1"),
-        (OverBudget::Cancel, "0.000 one starts 0@0 #1; 60.000 one starts 0@0 #2"),
-    ] {
-        let (broker, log) = (broker(1, 1), Log::new());
-        let mut settings = bounded(fixed(0, 1));
-        mode(&mut settings).over_budget = over_budget;
-        let container =
-            Container::new(consumer(&broker, SECOND * 300), work(SECOND * 150, |_, _| None), Discard, settings, 1);
-        run_for(container.observer(log.observer("one")), SECOND * 200).await.unwrap();
-        log.check("starts", starts);
-        let reported = match over_budget {
-            OverBudget::Report => "60.000 one over budget 0@0 60000; 120.000 one over budget 0@0 120000",
-            OverBudget::Cancel => "60.000 one over budget 0@0 60000; 120.000 one over budget 0@0 60000",
-        };
-        log.check("over budget", reported);
-        assert_eq!(committed(&broker, 0), Some(1));
+    for at_once in [1, 4] {
+        for (over_budget, starts) in [
+            (OverBudget::Report, "0.000 one starts 0@0 #1"),
+            (OverBudget::Cancel, "0.000 one starts 0@0 #1; 60.000 one starts 0@0 #2"),
+        ] {
+            let (broker, log) = (broker(1, 1), Log::new());
+            let mut settings = bounded(fixed(0, 1));
+            mode(&mut settings).over_budget = over_budget;
+            mode(&mut settings).partitions_at_once = at_once;
+            let container =
+                Container::new(consumer(&broker, SECOND * 300), work(SECOND * 150, |_, _| None), Discard, settings, 1);
+            run_for(container.observer(log.observer("one")), SECOND * 200).await.unwrap();
+            log.check("starts", starts);
+            let reported = match over_budget {
+                OverBudget::Report => "60.000 one over budget 0@0 60000; 120.000 one over budget 0@0 120000",
+                OverBudget::Cancel => "60.000 one over budget 0@0 60000; 120.000 one over budget 0@0 60000",
+            };
+            log.check("over budget", reported);
+            assert_eq!(committed(&broker, 0), Some(1));
+        }
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stop_waits_for_what_runs_but_not_for_ever() {
-    for (takes_s, offset, ended_s) in [(20, Some(1), 20), (100, None, 35)] {
-        let (broker, log) = (broker(1, 2), Log::new());
-        let container = Container::new(
-            consumer(&broker, SECOND * 300),
-            work(SECOND * takes_s, |_, _| None),
-            Discard,
-            bounded(fixed(0, 0)),
-            1,
-        );
-        run_for(container.observer(log.observer("one")), SECOND * 5).await.unwrap();
-        assert_eq!((log.began.elapsed(), committed(&broker, 0)), (SECOND * ended_s, offset));
-        assert_eq!(broker.group_counters("group").members, 0);
-        assert_eq!(log.with(STOPPED).len(), usize::from(offset.is_none()));
+    for at_once in [1, 4] {
+        for (takes_s, offset, ended_s) in [(20, Some(1), 20), (100, None, 35)] {
+            let (broker, log) = (broker(1, 2), Log::new());
+            let mut settings = bounded(fixed(0, 0));
+            mode(&mut settings).partitions_at_once = at_once;
+            let container = Container::new(
+                consumer(&broker, SECOND * 300),
+                work(SECOND * takes_s, |_, _| None),
+                Discard,
+                settings,
+                1,
+            );
+            run_for(container.observer(log.observer("one")), SECOND * 5).await.unwrap();
+            assert_eq!((log.began.elapsed(), committed(&broker, 0)), (SECOND * ended_s, offset));
+            assert_eq!(broker.group_counters("group").members, 0);
+            assert_eq!(log.with(STOPPED).len(), usize::from(offset.is_none()));
+        }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn partitions_are_executed_at_once_each_in_its_order() {
+    // Partition 0 takes 3 s for each record, the others one; two at once, so that the third waits for its turn. What comes
+    // later is taken while partition 0 is executed.
+    let (broker, log) = (broker(3, 2), Log::new());
+    let takes = per_record(|delivery: Delivery| async move {
+        sleep(if delivery.record().partition == 0 { SECOND * 3 } else { SECOND }).await;
+        Ok(())
+    });
+    let mut settings = bounded(fixed(0, 3));
+    mode(&mut settings).partitions_at_once = 2;
+    let container = Container::new(consumer(&broker, SECOND * 300), takes, Discard, settings, 1);
+    let more = async {
+        sleep(Duration::from_millis(5_500)).await;
+        fill(&broker, 1, 1);
+    };
+    let running = run_for(container.observer(log.observer("one")), SECOND * 30);
+    tokio::join!(running, more).0.unwrap();
+    log.check("starts 0@", "0.000 one starts 0@0 #1; 3.000 one starts 0@1 #1");
+    log.check("starts 1@", "0.000 one starts 1@0 #1; 2.000 one starts 1@1 #1; 5.500 one starts 1@2 #1");
+    log.check("starts 2@", "1.000 one starts 2@0 #1; 3.000 one starts 2@1 #1");
+    assert_eq!([0, 1, 2].map(|number| committed(&broker, number)), [Some(2), Some(3), Some(2)]);
+    // Not only when all is done.
+    assert!(log.with("committed").iter().any(|line| line.contains("2@1")), "{:?}", log.with("committed"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stalled_partition_does_not_stall_others_and_what_is_kept_is_bounded() {
+    let (broker, log) = (broker(2, 100), Log::new());
+    let takes = per_batch(|delivery: Delivery| async move {
+        if delivery.record().partition == 0 {
+            sleep(SECOND * 100).await;
+        }
+        sleep(SECOND).await;
+        Ok(())
+    });
+    let mut settings = ContainerSettings { max_poll_records: 2, ..bounded(fixed(0, 3)) };
+    *mode(&mut settings) =
+        BoundedMode { partitions_at_once: 2, attempt_budget: None, drain_timeout: SECOND, ..BoundedMode::default() };
+    let container = Container::new(consumer(&broker, SECOND * 300), takes, Discard, settings, 1);
+    run_for(container.observer(log.observer("one")), SECOND * 60).await.unwrap();
+    log.check("starts 0@", "0.000 one starts 0@0..1 #1");
+    assert_eq!((committed(&broker, 0), committed(&broker, 1)), (None, Some(100)), "{:?}", log.with("starts 1@"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,10 +5,14 @@ pub mod kafka;
 pub mod memory;
 
 use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::record::{Record, TopicPartition};
+
+/// A commit that is under way.
+pub type Committing = Pin<Box<dyn Future<Output = Result<(), CommitError>> + Send>>;
 
 /// Records of one partition, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -129,6 +133,12 @@ pub trait Source: Send {
     /// # Errors
     /// The consumer does not own the partitions any more, or what the broker says.
     fn commit(&mut self, offsets: &[(TopicPartition, i64)]) -> impl Future<Output = Result<(), CommitError>> + Send;
+
+    /// Begins a commit that goes on by itself while the source is polled; its future only tells the result. One is under way at
+    /// a time. `None`: this source has no such commits, and nothing was done.
+    fn begin_commit(&mut self, _offsets: &[(TopicPartition, i64)]) -> Option<Committing> {
+        None
+    }
 
     /// The next poll gives the partition's records from this offset on.
     ///

@@ -23,7 +23,8 @@ fn bounded(interval_ms: i64, max_retries: i64) -> ContainerSettings {
     let back_off = BackOff::Fixed(Fixed { interval_ms, max_retries: Some(max_retries) });
     let mut retry = RetrySettings { back_off, ..RetrySettings::bounded() };
     retry.bounds.jitter = 0.0;
-    let mode = Mode::Bounded(BoundedMode { drain_timeout: SECOND * 4, ..BoundedMode::default() });
+    let mode =
+        Mode::Bounded(BoundedMode { drain_timeout: SECOND * 4, partitions_at_once: 2, ..BoundedMode::default() });
     ContainerSettings { retry, mode, poll_timeout: SECOND, ..ContainerSettings::default() }
 }
 

@@ -7,7 +7,7 @@ pub(crate) mod model;
 pub(crate) mod result;
 pub(crate) mod run;
 
-pub use model::{BulkWriteModel, ReplaceModel, Update, UpdateModel, WriteFilter, WriteOptions};
+pub use model::{BulkWriteModel, RawReplaceModel, ReplaceModel, Update, UpdateModel, WriteFilter, WriteOptions};
 pub use result::{
     BulkWriteFailure, BulkWriteResult, ClientBulkWriteFailure, ClientBulkWriteResult, VerboseDelete, VerboseUpdate,
 };

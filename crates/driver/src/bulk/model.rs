@@ -1,7 +1,9 @@
 //! A single write of a bulk.
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr, doc};
+use bytes::Bytes;
 
+use crate::connection::command::encode;
 use crate::error::{DriverError, Result};
 
 /// What an update does.
@@ -65,7 +67,11 @@ impl Update {
 
 /// Checks that a replacement is a plain document.
 pub(crate) fn check_replacement(replacement: &Document) -> Result<()> {
-    match replacement.keys().next() {
+    check_first_field(replacement.keys().next().map(String::as_str))
+}
+
+fn check_first_field(first: Option<&str>) -> Result<()> {
+    match first {
         Some(key) if key.starts_with('$') => Err(DriverError::invalid_argument(format!(
             "a replacement must not begin with an operator, but '{key}' is one"
         ))),
@@ -110,6 +116,27 @@ pub struct ReplaceModel {
     pub options: WriteOptions,
 }
 
+/// A replacement of a bulk in bytes, as they are sent: for callers that make many of them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RawReplaceModel {
+    /// Which document.
+    pub filter: RawDocumentBuf,
+    /// The new document.
+    pub replacement: RawDocumentBuf,
+    /// `upsert`.
+    pub upsert: bool,
+}
+
+impl RawReplaceModel {
+    /// Checks that the replacement is a plain document.
+    pub(crate) fn check(&self) -> Result<()> {
+        let first = self.replacement.iter().next().transpose();
+        let first =
+            first.map_err(|error| DriverError::invalid_argument(format!("a replacement is no BSON: {error}")))?;
+        check_first_field(first.map(|(key, _)| key.as_str()))
+    }
+}
+
 /// A delete of a bulk.
 #[derive(Debug, Clone, PartialEq)]
 pub struct WriteFilter {
@@ -133,6 +160,8 @@ pub enum BulkWriteModel {
     UpdateMany(UpdateModel),
     /// `replaceOne`.
     ReplaceOne(ReplaceModel),
+    /// `replaceOne` in bytes. It has no other options.
+    ReplaceOneRaw(RawReplaceModel),
     /// `deleteOne`.
     DeleteOne(WriteFilter),
     /// `deleteMany`.
@@ -203,6 +232,7 @@ impl BulkWriteModel {
     pub fn with_options(mut self, options: WriteOptions) -> Self {
         match &mut self {
             Self::InsertOne { .. } => {}
+            Self::ReplaceOneRaw(model) => model.upsert = options.upsert.unwrap_or(false),
             Self::UpdateOne(model) | Self::UpdateMany(model) => model.options = options,
             Self::ReplaceOne(model) => model.options = options,
             Self::DeleteOne(model) | Self::DeleteMany(model) => model.options = options,
@@ -264,7 +294,7 @@ impl BulkWriteModel {
         match self {
             Self::InsertOne { .. } => WriteKind::Insert,
             Self::UpdateOne(_) | Self::UpdateMany(_) => WriteKind::Update,
-            Self::ReplaceOne(_) => WriteKind::Replace,
+            Self::ReplaceOne(_) | Self::ReplaceOneRaw(_) => WriteKind::Replace,
             Self::DeleteOne(_) | Self::DeleteMany(_) => WriteKind::Delete,
         }
     }
@@ -276,7 +306,7 @@ impl BulkWriteModel {
 
     pub(crate) fn options(&self) -> Option<&WriteOptions> {
         match self {
-            Self::InsertOne { .. } => None,
+            Self::InsertOne { .. } | Self::ReplaceOneRaw(_) => None,
             Self::UpdateOne(model) | Self::UpdateMany(model) => Some(&model.options),
             Self::ReplaceOne(model) => Some(&model.options),
             Self::DeleteOne(model) | Self::DeleteMany(model) => Some(&model.options),
@@ -287,7 +317,7 @@ impl BulkWriteModel {
     ///
     /// # Errors
     /// When an update has no operators, or a replacement has.
-    pub(crate) fn to_statement(&self) -> Result<Document> {
+    pub(crate) fn to_statement(&self) -> Result<Bytes> {
         let updated = |filter: &Document, update: Bson, multi: bool, options: &WriteOptions| {
             let mut statement = doc! {"q": filter, "u": update};
             if multi {
@@ -299,8 +329,12 @@ impl BulkWriteModel {
             add_common(options, &mut statement);
             statement
         };
-        Ok(match self {
-            Self::InsertOne { document } => document.clone(),
+        let statement = match self {
+            Self::InsertOne { document } => return encode(document),
+            Self::ReplaceOneRaw(model) => {
+                model.check()?;
+                return Ok(raw_update(&model.filter, &model.replacement, model.upsert));
+            }
             Self::UpdateOne(model) => updated(&model.filter, model.update.to_bson()?, false, &model.options),
             Self::UpdateMany(model) => updated(&model.filter, model.update.to_bson()?, true, &model.options),
             Self::ReplaceOne(model) => {
@@ -312,8 +346,20 @@ impl BulkWriteModel {
                 add_common(&model.options, &mut statement);
                 statement
             }
-        })
+        };
+        encode(&statement)
     }
+}
+
+/// `{q: filter, u: update, upsert: true}`; without `upsert` where it is false.
+fn raw_update(filter: &RawDocument, update: &RawDocument, upsert: bool) -> Bytes {
+    let mut statement = RawDocumentBuf::new();
+    statement.append(cstr!("q"), filter);
+    statement.append(cstr!("u"), update);
+    if upsert {
+        statement.append(cstr!("upsert"), true);
+    }
+    Bytes::from(statement.into_bytes())
 }
 
 fn add_common(options: &WriteOptions, statement: &mut Document) {
@@ -366,8 +412,27 @@ mod tests {
             (doc! {"deleteOne": {"filter": {"a": 1}}}, doc! {"q": {"a": 1}, "limit": 1}),
             (doc! {"deleteMany": {"filter": {"a": 1}}}, doc! {"q": {"a": 1}, "limit": 0}),
         ] {
-            assert_eq!(BulkWriteModel::from_document(&model).unwrap().to_statement().unwrap(), statement, "{model}");
+            assert_eq!(
+                BulkWriteModel::from_document(&model).unwrap().to_statement().unwrap(),
+                encode(&statement).unwrap(),
+                "{model}"
+            );
         }
+    }
+
+    #[test]
+    fn a_replacement_in_bytes_becomes_the_same_statement() {
+        let bytes = |document: &Document| RawDocumentBuf::try_from(document).unwrap();
+        for upsert in [true, false] {
+            let (filter, replacement) = (doc! {"_id": 1}, doc! {"_id": 1, "a": {"b": "c"}});
+            let raw = RawReplaceModel { filter: bytes(&filter), replacement: bytes(&replacement), upsert };
+            let options = WriteOptions { upsert: upsert.then_some(true), ..WriteOptions::default() };
+            let model = BulkWriteModel::replace_one(filter, replacement).with_options(options);
+            assert_eq!(BulkWriteModel::ReplaceOneRaw(raw).to_statement().unwrap(), model.to_statement().unwrap());
+        }
+        let replacement = bytes(&doc! {"$set": {}});
+        let raw = RawReplaceModel { filter: RawDocumentBuf::new(), replacement, upsert: false };
+        assert!(BulkWriteModel::ReplaceOneRaw(raw).to_statement().is_err());
     }
 
     #[test]

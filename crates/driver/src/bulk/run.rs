@@ -71,7 +71,7 @@ impl Bulk {
             if let BulkWriteModel::InsertOne { document } = model {
                 ensure_id(document, || client.random.object_id());
             }
-            let document = encode(&model.to_statement()?)?;
+            let document = model.to_statement()?;
             let kind = match model.kind() {
                 WriteKind::Replace if !profile.replace_is_own_command => WriteKind::Update,
                 kind => kind,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use bson::{Bson, Document, doc};
+use bson::{Bson, Document, RawDocumentBuf, doc};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 
@@ -165,7 +165,10 @@ impl Outcome {
             BulkWriteModel::InsertOne { document } => {
                 self.result.insert_results.insert(index, document.get("_id").cloned().unwrap_or(Bson::Null));
             }
-            BulkWriteModel::UpdateOne(_) | BulkWriteModel::UpdateMany(_) | BulkWriteModel::ReplaceOne(_) => {
+            BulkWriteModel::UpdateOne(_)
+            | BulkWriteModel::UpdateMany(_)
+            | BulkWriteModel::ReplaceOne(_)
+            | BulkWriteModel::ReplaceOneRaw(_) => {
                 let upserted = entry.get_document("upserted").ok();
                 let update = VerboseUpdate {
                     matched_count: count("n"),
@@ -378,6 +381,15 @@ fn to_operation(namespace: usize, model: &BulkWriteModel) -> Result<Document> {
         BulkWriteModel::ReplaceOne(model) => {
             check_replacement(&model.replacement)?;
             update(&model.filter, Bson::Document(model.replacement.clone()), &model.options)
+        }
+        BulkWriteModel::ReplaceOneRaw(raw) => {
+            raw.check()?;
+            let decode = |document: &RawDocumentBuf| {
+                Document::try_from(document)
+                    .map_err(|error| DriverError::invalid_argument(format!("a replacement is no BSON: {error}")))
+            };
+            let options = WriteOptions { upsert: Some(raw.upsert), ..WriteOptions::default() };
+            update(&decode(&raw.filter)?, Bson::Document(decode(&raw.replacement)?), &options)
         }
         BulkWriteModel::DeleteOne(delete) | BulkWriteModel::DeleteMany(delete) => {
             let mut operation = doc! {"delete": namespace, "filter": &delete.filter, "multi": model.is_multi()};

@@ -1,6 +1,6 @@
 //! A consumer of a Kafka broker's topics.
 
-use std::future::poll_fn;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,7 +19,7 @@ use crate::source::kafka::context::{Context, Rebalanced};
 use crate::source::kafka::convert::{list, offsets, partitions, record};
 use crate::source::kafka::errors::{Meaning, of_call, of_commit, of_poll};
 use crate::source::kafka::settings::{ANSWER_TIMEOUT, KafkaSettings};
-use crate::source::{CommitError, PartitionRecords, Polled, Source, SourceError};
+use crate::source::{CommitError, Committing, PartitionRecords, Polled, Source, SourceError};
 
 /// How long a broker that could not be reached is asked whether it is there again.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -163,6 +163,25 @@ impl KafkaConsumer {
         tokio::task::spawn_blocking(ask).await.unwrap_or(false)
     }
 
+    /// A commit, on a thread of its own from now on.
+    fn committing(
+        &self,
+        committed: &[(TopicPartition, i64)],
+    ) -> Result<impl Future<Output = Result<(), CommitError>> + Send + use<>, CommitError> {
+        let list = offsets(committed).map_err(|error| of_commit(&error))?;
+        let Some(client) = self.client.clone() else { return Err(CommitError::CommitFailed) };
+        let commit = tokio::task::spawn_blocking(move || client.commit(&list, CommitMode::Sync));
+        let other = |message: String| Err(CommitError::Other { message });
+        Ok(async move {
+            match timeout(ANSWER_TIMEOUT, commit).await {
+                Ok(Ok(Ok(()))) => Ok(()),
+                Ok(Ok(Err(error))) => Err(of_commit(&error)),
+                Ok(Err(error)) => other(error.to_string()),
+                Err(_) => other(format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis())),
+            }
+        })
+    }
+
     fn find(&mut self, partition: &TopicPartition) -> Result<&mut Assigned, SourceError> {
         let found = self.assigned.iter_mut().find(|assigned| assigned.partition == *partition);
         found.ok_or_else(|| SourceError::NotAssigned(partition.clone()))
@@ -258,16 +277,14 @@ impl Source for KafkaConsumer {
     }
 
     async fn commit(&mut self, committed: &[(TopicPartition, i64)]) -> Result<(), CommitError> {
-        let list = offsets(committed).map_err(|error| of_commit(&error))?;
-        let Some(client) = self.client.clone() else { return Err(CommitError::CommitFailed) };
-        let commit = tokio::task::spawn_blocking(move || client.commit(&list, CommitMode::Sync));
-        let other = |message: String| Err(CommitError::Other { message });
-        match timeout(ANSWER_TIMEOUT, commit).await {
-            Ok(Ok(Ok(()))) => Ok(()),
-            Ok(Ok(Err(error))) => Err(of_commit(&error)),
-            Ok(Err(error)) => other(error.to_string()),
-            Err(_) => other(format!("no answer within {} ms", ANSWER_TIMEOUT.as_millis())),
-        }
+        self.committing(committed)?.await
+    }
+
+    fn begin_commit(&mut self, committed: &[(TopicPartition, i64)]) -> Option<Committing> {
+        Some(match self.committing(committed) {
+            Ok(committing) => Box::pin(committing),
+            Err(error) => Box::pin(std::future::ready(Err(error))),
+        })
     }
 
     async fn seek(&mut self, partition: &TopicPartition, offset: i64) -> Result<(), SourceError> {
