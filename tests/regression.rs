@@ -564,7 +564,7 @@ async fn r23_the_error_of_the_attempt_that_may_have_written() {
         {
             let labels = ["RetryableWriteError", "NoWritesPerformed"].map(Bson::from).to_vec();
             let data = doc! { "failCommands": ["insert"], "errorCode": 10107, "errorLabels": labels };
-            let point = server.shared().fail_points.get(FAIL_COMMAND);
+            let point = server.shared().fail_points.find(FAIL_COMMAND).expect("a fail point");
             point.set(Mode::Times(1), data).now_or_never().expect("nobody is held");
         }
     });

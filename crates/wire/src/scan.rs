@@ -244,6 +244,11 @@ fn text_of<'a>(field: &Field<'a>) -> &'a [u8] {
     }
 }
 
+/// Whether bytes are UTF-8. Most are ASCII, which is told sooner.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
+}
+
 fn validate_at(document: &[u8], depth: usize) -> Result<(), ScanError> {
     if depth > MAX_DEPTH {
         return Err(ScanError { what: TOO_DEEP, field: None });
@@ -251,7 +256,7 @@ fn validate_at(document: &[u8], depth: usize) -> Result<(), ScanError> {
     for field in fields(document) {
         let field = field?;
         let name = || Some(String::from_utf8_lossy(field.name).into_owned());
-        if std::str::from_utf8(field.name).is_err() || std::str::from_utf8(text_of(&field)).is_err() {
+        if !is_text(field.name) || !is_text(text_of(&field)) {
             return Err(ScanError { what: "invalid UTF-8", field: name() });
         }
         match field.kind {
