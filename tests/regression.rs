@@ -30,7 +30,7 @@ use backfire_server::failpoints::table::FAIL_COMMAND;
 use backfire_server::profile::{PROFILES, V4_4, V7_0, V8_0};
 use backfire_tests::lab::{in_transaction, numbered, with};
 use backfire_tests::{Lab, Wire};
-use backfire_wire::{FrameDecoder, OpCode};
+use backfire_wire::{FrameDecoder, MessageFlags, OpCode, OpMsgEncoder};
 use bson::{Bson, Document, doc};
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -564,7 +564,7 @@ async fn r23_the_error_of_the_attempt_that_may_have_written() {
         {
             let labels = ["RetryableWriteError", "NoWritesPerformed"].map(Bson::from).to_vec();
             let data = doc! { "failCommands": ["insert"], "errorCode": 10107, "errorLabels": labels };
-            let point = server.shared().fail_points.get(FAIL_COMMAND);
+            let point = server.shared().fail_points.find(FAIL_COMMAND).expect("a fail point");
             point.set(Mode::Times(1), data).now_or_never().expect("nobody is held");
         }
     });
@@ -1193,4 +1193,39 @@ fn r87_a_retry_budget_bounds_the_amplification() {
     let rows = sweep(&scenario, &vec![(dial("budget-percent"), values)], 0, |_, _| {}).expect("it runs");
     let sends: Vec<u64> = rows.iter().map(|row| row.result.as_ref().expect("numbers").outcome.sends).collect();
     assert!(sends[0] < sends[1], "{sends:?}");
+}
+
+/// Found by the fuzz target `wire_frame`: a binary value that ends before its subtype made the server panic. A body whose last
+/// value is too short for its type is refused as what it is, and the connection goes on.
+#[tokio::test(start_paused = true)]
+async fn a_value_too_short_for_its_type_is_invalid_bson() {
+    /// Type and size of a value of zeros: some are too short, some end too early, some are not possible at all.
+    const VALUES: [(u8, usize); 12] = [
+        (0x01, 7),
+        (0x02, 4),
+        (0x03, 4),
+        (0x04, 4),
+        (0x05, 4),
+        (0x07, 11),
+        (0x08, 0),
+        (0x0b, 0),
+        (0x0c, 12),
+        (0x0f, 13),
+        (0x10, 3),
+        (0x13, 15),
+    ];
+    let lab = Lab::new();
+    let mut connection = lab.connect();
+    for (kind, size_bytes) in VALUES {
+        let mut body = doc! { "ping": 1, "$db": "admin" }.to_vec().expect("encodes");
+        body.pop();
+        body.extend([kind, b'v', 0]);
+        body.resize(body.len() + size_bytes + 1, 0);
+        let length_bytes = body.len() as i32;
+        body[..4].copy_from_slice(&length_bytes.to_le_bytes());
+        connection.write(&OpMsgEncoder::new(MessageFlags(0), 0).body(&body).finish(1, 0, false)).await;
+        let reply = connection.reply().await;
+        assert_eq!(reply.as_ref().and_then(code), Some(22), "type {kind:#04x} of {size_bytes} bytes: {reply:?}");
+    }
+    lab.finish().await;
 }

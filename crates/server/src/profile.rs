@@ -278,7 +278,12 @@ impl Profile {
 
     /// Whether a command, or a part of one, has no such field in this version.
     pub fn lacks_field(&self, owner: &str, field: &str) -> bool {
-        self.missing_fields.iter().any(|(of, name)| *name == field && (*of == owner || *of == "*"))
+        self.fields_lacking(owner).any(|name| name == field)
+    }
+
+    /// The fields that a command, or a part of one, does not have in this version.
+    pub fn fields_lacking(&self, owner: &str) -> impl Iterator<Item = &'static str> {
+        self.missing_fields.iter().filter(move |(of, _)| *of == owner || *of == "*").map(|(_, name)| *name)
     }
 
     /// The name of an error code under this version.

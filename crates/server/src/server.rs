@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use backfire_model::event::Observer;
+use bson::Document;
 use bson::oid::ObjectId;
 use parking_lot::Mutex;
 use rand::{Rng, RngExt, SeedableRng};
@@ -210,7 +211,12 @@ impl Shared {
 
     /// Evaluates a fail point that has no data to look at.
     pub fn passes(&self, name: &'static str) -> Option<Entered> {
-        self.fail_points.get(name).enter_any(&self.rng)
+        self.passes_if(name, |_| true)
+    }
+
+    /// Evaluates a fail point whose data must match.
+    pub fn passes_if(&self, name: &'static str, matches: impl FnOnce(&Document) -> bool) -> Option<Entered> {
+        self.fail_points.enter(name, &self.rng, matches)
     }
 
     /// Whether the server stops.

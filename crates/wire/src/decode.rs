@@ -5,9 +5,13 @@
 
 use bson::oid::ObjectId;
 use bson::raw::RawDocument;
-use bson::{Bson, DateTime, Document, Timestamp};
+use bson::spec::BinarySubtype;
+use bson::{Binary, Bson, DateTime, Document, Timestamp};
 
 use crate::scan::{self, Field, MAX_DEPTH, kind};
+
+/// The subtype of binary data that was replaced by the generic one.
+const BINARY_OLD: u8 = 2;
 
 /// Decodes a document.
 ///
@@ -46,6 +50,11 @@ fn value(field: &Field<'_>, depth: usize) -> Option<Bson> {
         kind::DOCUMENT => Bson::Document(document(value, depth + 1)?),
         kind::ARRAY => Bson::Array(array(value, depth + 1)?),
         kind::OBJECT_ID => Bson::ObjectId(ObjectId::from_bytes(value.try_into().ok()?)),
+        // The old subtype has a length of its own within: rare.
+        kind::BINARY if value.get(4) != Some(&BINARY_OLD) => {
+            let (subtype, bytes) = value.get(4..)?.split_first()?;
+            Bson::Binary(Binary { subtype: BinarySubtype::from(*subtype), bytes: bytes.to_vec() })
+        }
         kind::BOOL => Bson::Boolean(*value.first()? != 0),
         kind::DATE => Bson::DateTime(DateTime::from_millis(i64::from_le_bytes(value.try_into().ok()?))),
         kind::NULL => Bson::Null,

@@ -177,7 +177,8 @@ fn value_length(kind: u8, bytes: &[u8]) -> Result<usize, &'static str> {
         }
         kind::BINARY => {
             let length = counted(0)?;
-            if length > bytes.len().saturating_sub(5) { Err(INVALID) } else { Ok(5 + length) }
+            // The length, one byte of subtype, and the bytes.
+            if bytes.len() < 5 || length > bytes.len() - 5 { Err(INVALID) } else { Ok(5 + length) }
         }
         kind::UNDEFINED | kind::NULL | kind::MIN_KEY | kind::MAX_KEY => Ok(0),
         kind::OBJECT_ID => fixed(12),
@@ -243,6 +244,11 @@ fn text_of<'a>(field: &Field<'a>) -> &'a [u8] {
     }
 }
 
+/// Whether bytes are UTF-8. Most are ASCII, which is told sooner.
+fn is_text(bytes: &[u8]) -> bool {
+    bytes.is_ascii() || std::str::from_utf8(bytes).is_ok()
+}
+
 fn validate_at(document: &[u8], depth: usize) -> Result<(), ScanError> {
     if depth > MAX_DEPTH {
         return Err(ScanError { what: TOO_DEEP, field: None });
@@ -250,7 +256,7 @@ fn validate_at(document: &[u8], depth: usize) -> Result<(), ScanError> {
     for field in fields(document) {
         let field = field?;
         let name = || Some(String::from_utf8_lossy(field.name).into_owned());
-        if std::str::from_utf8(field.name).is_err() || std::str::from_utf8(text_of(&field)).is_err() {
+        if !is_text(field.name) || !is_text(text_of(&field)) {
             return Err(ScanError { what: "invalid UTF-8", field: name() });
         }
         match field.kind {
@@ -311,6 +317,28 @@ mod tests {
                 short[..4].copy_from_slice(&(cut as i32).to_le_bytes());
                 let _ = validate(&short);
                 let _ = fields(&short).count();
+            }
+        }
+    }
+
+    /// Found by the fuzz target `wire_frame`: a binary value of four zero bytes, which has no room for its subtype.
+    #[test]
+    fn a_value_of_any_type_that_ends_anywhere_is_read_or_refused() {
+        for kind in 0..=u8::MAX {
+            for length in 0..24_usize {
+                for filler in [0, 1, 5, 9, 14, 0x7f, 0xff] {
+                    for claim in [-1, 0, 1, 4, 5, 8, 13, 14, 18, i32::MAX] {
+                        let mut raw = vec![0, 0, 0, 0, kind, b'a', 0];
+                        let value = i32::to_le_bytes(claim).into_iter().chain([filler].into_iter().cycle());
+                        raw.extend(value.take(length));
+                        let cut_off = validate(&raw);
+                        raw.push(0);
+                        let size_bytes = raw.len();
+                        raw[..4].copy_from_slice(&i32::to_le_bytes(size_bytes as i32));
+                        assert!(cut_off.is_err(), "{raw:?}");
+                        assert!(validate(&raw).is_err() || fields(&raw).all(|field| field.is_ok()), "{raw:?}");
+                    }
+                }
             }
         }
     }

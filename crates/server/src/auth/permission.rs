@@ -57,7 +57,7 @@ impl Needs {
     /// Adds actions on the collection that the first field names.
     pub fn on_collection(&mut self, request: &Request, actions: &[Action]) {
         let db = request.database().unwrap_or_default();
-        let resource = match request.get(request.command_name()) {
+        let resource = match request.first() {
             Some(View::String(name)) => Resource::collection(db, name),
             _ => Resource::Database(db.to_owned()),
         };

@@ -22,7 +22,7 @@ pub const SPEC: CommandSpec = CommandSpec {
         let mut filter = Document::new();
         for (name, value) in request.document().iter().skip(1).filter_map(Result::ok) {
             let name = name.as_str();
-            if !idl::is_generic(name) && !matches!(name, "$all" | "$ownOps" | "$truncateOps") {
+            if !idl::is_generic(name.as_bytes()) && !matches!(name, "$all" | "$ownOps" | "$truncateOps") {
                 filter.insert(name, View::from(value).to_bson()?);
             }
         }

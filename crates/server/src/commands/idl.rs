@@ -5,6 +5,7 @@ use bson::Document;
 
 use crate::error::{CommandError, Result};
 use crate::net::Request;
+use crate::net::request::name_text;
 use crate::profile::Profile;
 use crate::server::Shared;
 use crate::value::{Collation, View};
@@ -70,12 +71,10 @@ pub fn unknown(owner: &str, field: &str) -> CommandError {
 /// # Errors
 /// 40415.
 pub fn only(request: &Request, owner: &str, own: &[&str]) -> Result<()> {
-    for name in request.names().skip(1) {
-        if !own.contains(&name) && !GENERIC.contains(&name) {
-            return Err(unknown(owner, name));
-        }
+    match request.names().find(|name| !is_one_of(name, own) && !is_generic(name)) {
+        Some(name) => Err(unknown(owner, name_text(name))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// As [`only`], for a command that takes `let` where the version has it.
@@ -162,7 +161,7 @@ pub fn boolean(value: Option<View<'_>>, owner: &str, field: &str, lenient: bool)
 /// 2 when it is not a string, 73 when it is not a name.
 pub fn collection(request: &Request) -> Result<backfire_model::Namespace> {
     let database = request.database()?;
-    match request.get(request.command_name()) {
+    match request.first() {
         Some(View::String(name)) => namespace(database, name),
         Some(other) => Err(CommandError::bad_value(format!("collection name has invalid type {}", other.type_name()))),
         None => Err(CommandError::bad_value("collection name has invalid type missing")),
@@ -197,6 +196,11 @@ pub fn whole_number(value: View<'_>) -> Option<i64> {
 }
 
 /// Whether every command may have the field.
-pub fn is_generic(name: &str) -> bool {
-    GENERIC.contains(&name)
+pub fn is_generic(name: &[u8]) -> bool {
+    is_one_of(name, GENERIC)
+}
+
+/// Whether these are the bytes of one of the names.
+pub fn is_one_of(name: &[u8], names: &[&str]) -> bool {
+    names.iter().any(|known| known.as_bytes() == name)
 }

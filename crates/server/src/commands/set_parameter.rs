@@ -20,7 +20,7 @@ pub const SPEC: CommandSpec = CommandSpec {
             .iter()
             .skip(1)
             .filter_map(Result::ok)
-            .find(|(name, _)| !super::idl::is_generic(name.as_str()));
+            .find(|(name, _)| !super::idl::is_generic(name.as_str().as_bytes()));
         let Some((name, value)) = own else {
             return immediate(|_| Ok(Reply::bare_failure("no option found to set, use help:true to see options ")));
         };

@@ -7,7 +7,7 @@ pub mod mode;
 pub mod table;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bson::Document;
@@ -22,8 +22,10 @@ pub use table::FAIL_POINTS;
 #[derive(Debug)]
 pub struct FailPoint {
     name: &'static str,
-    /// Set while the mode is anything but off: what every passer-by looks at.
+    /// Set while the mode is anything but off.
     armed: AtomicBool,
+    /// How many of the server's fail points are armed: what every passer-by looks at.
+    armed_count: Arc<AtomicUsize>,
     config: Mutex<Config>,
     times_entered: AtomicU64,
     holders: AtomicU64,
@@ -71,10 +73,11 @@ impl FailPoint {
     /// How often a change of mode looks whether the holders are gone (facts/server.md 4.3).
     const HOLDER_POLL: Duration = Duration::from_millis(50);
 
-    fn new(name: &'static str) -> Arc<Self> {
+    fn new(name: &'static str, armed_count: &Arc<AtomicUsize>) -> Arc<Self> {
         Arc::new(Self {
             name,
             armed: AtomicBool::new(false),
+            armed_count: Arc::clone(armed_count),
             config: Mutex::default(),
             times_entered: AtomicU64::new(0),
             holders: AtomicU64::new(0),
@@ -93,15 +96,18 @@ impl FailPoint {
         self.times_entered.load(Ordering::Acquire)
     }
 
-    /// Whether anybody who passes has to look closer.
-    pub fn is_armed(&self) -> bool {
-        self.armed.load(Ordering::Acquire)
+    fn arm(&self, armed: bool) {
+        match (self.armed.swap(armed, Ordering::AcqRel), armed) {
+            (false, true) => drop(self.armed_count.fetch_add(1, Ordering::AcqRel)),
+            (true, false) => drop(self.armed_count.fetch_sub(1, Ordering::AcqRel)),
+            _ => {}
+        }
     }
 
     /// Evaluates the fail point: a hit if its mode says so and `matches` accepts its data. A predicate that says no
     /// consumes nothing; a hit counts and decrements before anything else happens.
     pub fn enter(self: &Arc<Self>, rng: &Mutex<impl Rng>, matches: impl FnOnce(&Document) -> bool) -> Option<Entered> {
-        if !self.is_armed() {
+        if !self.armed.load(Ordering::Acquire) {
             return None;
         }
         let mut config = self.config.lock();
@@ -112,7 +118,7 @@ impl FailPoint {
             return None;
         }
         if config.mode.is_off() {
-            self.armed.store(false, Ordering::Release);
+            self.arm(false);
         }
         self.times_entered.fetch_add(1, Ordering::AcqRel);
         self.holders.fetch_add(1, Ordering::AcqRel);
@@ -120,16 +126,11 @@ impl FailPoint {
         Some(Entered { point: Arc::clone(self), generation, data: Arc::clone(&config.data) })
     }
 
-    /// Evaluates a fail point without data to look at.
-    pub fn enter_any(self: &Arc<Self>, rng: &Mutex<impl Rng>) -> Option<Entered> {
-        self.enter(rng, |_| true)
-    }
-
     /// Sets mode and data; returns how often the fail point had been hit before. It is inactive at once, then the call
     /// waits, uninterruptibly, until everybody who is held by it has left, and only then the new mode applies
     /// (facts/server.md 4.3: turning a fail point off does not release the commands that sleep in it).
     pub async fn set(&self, mode: Mode, data: Document) -> u64 {
-        self.armed.store(false, Ordering::Release);
+        self.arm(false);
         self.config.lock().mode = Mode::Off;
         self.generation.fetch_add(1, Ordering::AcqRel);
         self.changed.notify_waiters();
@@ -139,7 +140,7 @@ impl FailPoint {
         let before = self.times_entered();
         let armed = !mode.is_off();
         *self.config.lock() = Config { mode, data: Arc::new(data) };
-        self.armed.store(armed, Ordering::Release);
+        self.arm(armed);
         before
     }
 
@@ -154,11 +155,13 @@ impl FailPoint {
 #[derive(Debug)]
 pub struct FailPoints {
     points: Vec<Arc<FailPoint>>,
+    armed_count: Arc<AtomicUsize>,
 }
 
 impl Default for FailPoints {
     fn default() -> Self {
-        Self { points: FAIL_POINTS.iter().map(|row| FailPoint::new(row.name)).collect() }
+        let armed_count = Arc::default();
+        Self { points: FAIL_POINTS.iter().map(|row| FailPoint::new(row.name, &armed_count)).collect(), armed_count }
     }
 }
 
@@ -168,14 +171,23 @@ impl FailPoints {
         self.points.iter().find(|point| point.name == name)
     }
 
-    /// One of the fail points that the code itself passes.
-    ///
-    /// # Panics
-    /// When `name` is not in the table, which a test excludes.
-    pub fn get(&self, name: &'static str) -> &Arc<FailPoint> {
-        // Every command passes several of them, and a name of the table is most often the very same text in memory.
-        let same = |point: &&Arc<FailPoint>| std::ptr::eq(point.name, name);
-        let point = self.points.iter().find(same).or_else(|| self.find(name));
-        point.unwrap_or_else(|| panic!("fail point {name} is not in the table"))
+    /// Whether anybody who passes has to look closer at one of the fail points of [`table`].
+    pub fn is_armed(&self, name: &'static str) -> bool {
+        // Every command passes several of them, and nearly always none is on.
+        self.armed_count.load(Ordering::Acquire) > 0
+            && self.find(name).is_some_and(|point| point.armed.load(Ordering::Acquire))
+    }
+
+    /// Evaluates one of the fail points of [`table`], as [`FailPoint::enter`].
+    pub fn enter(
+        &self,
+        name: &'static str,
+        rng: &Mutex<impl Rng>,
+        matches: impl FnOnce(&Document) -> bool,
+    ) -> Option<Entered> {
+        if !self.is_armed(name) {
+            return None;
+        }
+        self.find(name)?.enter(rng, matches)
     }
 }

@@ -184,13 +184,19 @@ impl LockManager {
     /// What was wanted.
     pub fn acquire_together(self: &Arc<Self>, wanted: Wanted) -> Result<Held, Wanted> {
         let mut queues = self.queues.lock();
-        if !wanted.iter().all(|(resource, mode)| queues.of(resource).is_free_for(*mode)) {
-            return Err(wanted);
+        let mut grant = |(resource, mode): &(Resource, Mode)| {
+            let queue = queues.of(resource);
+            let is_free = queue.is_free_for(*mode);
+            queue.granted[*mode as usize] += u32::from(is_free);
+            is_free
+        };
+        let Some(first_taken) = wanted.iter().position(|one| !grant(one)) else {
+            return Ok(Held { manager: Arc::clone(self), locks: wanted });
+        };
+        for (resource, mode) in &wanted[..first_taken] {
+            queues.of(resource).granted[*mode as usize] -= 1;
         }
-        for (resource, mode) in &wanted {
-            queues.of(resource).granted[*mode as usize] += 1;
-        }
-        Ok(Held { manager: Arc::clone(self), locks: wanted })
+        Err(wanted)
     }
 
     /// How many wait for any lock, as (readers, writers).

@@ -1,5 +1,7 @@
 //! A command as it came from a connection.
 
+use std::collections::HashSet;
+
 use backfire_model::RequestId;
 use backfire_wire::{MessageFlags, OpMsg, OpQuery, Sequence, scan};
 use bson::RawDocument;
@@ -19,6 +21,9 @@ pub enum Protocol {
     Query,
 }
 
+/// Of so many fields, each name is compared with each; of more, a table is made.
+const FIELDS_COMPARED: usize = 32;
+
 /// How many fields of a command are found without an allocation. Drivers send about ten.
 const FIELDS_INLINE: usize = 16;
 
@@ -26,6 +31,8 @@ const FIELDS_INLINE: usize = 16;
 #[derive(Debug, Clone, Copy)]
 struct Place {
     kind: u8,
+    /// Of its name: see [`tag`].
+    tag: u32,
     /// Where the element begins: type, name, zero byte, value.
     start: u32,
     name_size: u32,
@@ -36,7 +43,11 @@ impl Place {
     fn of(field: &scan::Field<'_>) -> Self {
         // A document is smaller than 2 GiB: its length is a signed 32-bit number.
         let [start, name_size, value_size] = [field.start, field.name.len(), field.value.len()].map(|size| size as u32);
-        Self { kind: field.kind, start, name_size, value_size }
+        Self { kind: field.kind, tag: tag(field.name), start, name_size, value_size }
+    }
+
+    fn is_called(self, tag: u32, name: &[u8], document: &[u8]) -> bool {
+        self.tag == tag && self.name(document) == name
     }
 
     fn name(self, document: &[u8]) -> &[u8] {
@@ -47,6 +58,16 @@ impl Place {
     fn value(self, document: &[u8]) -> &[u8] {
         let begin = self.start as usize + 1 + self.name_size as usize + 1;
         &document[begin..begin + self.value_size as usize]
+    }
+}
+
+/// Length, first, middle and last byte of a name: what tells most names of fields apart in one comparison. Of a name that stands in
+/// the code, the compiler knows it.
+#[inline]
+fn tag(name: &[u8]) -> u32 {
+    match name {
+        [] => 0,
+        [first, ..] => u32::from_le_bytes([name.len() as u8, *first, name[name.len() / 2], name[name.len() - 1]]),
     }
 }
 
@@ -127,13 +148,37 @@ impl Request {
 
     /// The command's name: the first field of the document, whatever it is.
     pub fn command_name(&self) -> &str {
-        self.names().next().unwrap_or("")
+        self.fields.first().map_or("", |place| self.name(place))
     }
 
-    /// The names of the command's fields, in order.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        // Validated, so that each of them is text.
-        self.fields.iter().map(|place| std::str::from_utf8(place.name(&self.body)).unwrap_or(""))
+    /// What the command's name is given as: the first field's value.
+    pub fn first(&self) -> Option<View<'_>> {
+        self.fields.first().and_then(|place| self.value(place))
+    }
+
+    /// The names of the command's fields behind the first, in order.
+    pub fn names(&self) -> impl Iterator<Item = &[u8]> {
+        self.fields.iter().skip(1).map(|place| place.name(&self.body))
+    }
+
+    fn name(&self, place: &Place) -> &str {
+        name_text(place.name(&self.body))
+    }
+
+    /// A name that two fields of the command have.
+    pub fn name_given_twice(&self) -> Option<&str> {
+        let was_before = |at: usize| {
+            let (before, place) = (&self.fields[..at], self.fields[at]);
+            before.iter().any(|other| other.is_called(place.tag, place.name(&self.body), &self.body))
+        };
+        // A table, where comparing each with each would take long.
+        let at = if self.fields.len() <= FIELDS_COMPARED {
+            (0..self.fields.len()).find(|at| was_before(*at))
+        } else {
+            let mut seen = HashSet::new();
+            self.fields.iter().position(|place| !seen.insert(place.name(&self.body)))
+        };
+        at.map(|at| self.name(&self.fields[at]))
     }
 
     /// The database it runs on.
@@ -154,16 +199,27 @@ impl Request {
     }
 
     /// A field of the command.
+    #[inline]
     pub fn get(&self, name: &str) -> Option<View<'_>> {
-        let place = self.fields.iter().find(|place| place.name(&self.body) == name.as_bytes())?;
+        let tag = tag(name.as_bytes());
+        let place = self.fields.iter().find(|place| place.is_called(tag, name.as_bytes(), &self.body))?;
+        self.value(place)
+    }
+
+    fn value(&self, place: &Place) -> Option<View<'_>> {
         View::of_field(place.kind, place.value(&self.body))
-            .or_else(|| self.document().get(name).ok().flatten().map(View::from))
+            .or_else(|| self.document().get(self.name(place)).ok().flatten().map(View::from))
     }
 
     /// The documents of an array field, given in the body or as a document sequence.
     pub fn sequence(&self, name: &str) -> Option<&Sequence> {
         self.sequences.iter().find(|sequence| sequence.name == name)
     }
+}
+
+/// The name of a field of a validated document, which is text.
+pub fn name_text(name: &[u8]) -> &str {
+    std::str::from_utf8(name).unwrap_or("")
 }
 
 /// Where the fields of a valid document lie.
@@ -177,4 +233,55 @@ fn places(document: &[u8]) -> SmallVec<[Place; FIELDS_INLINE]> {
 /// When the bytes are not a document, which validation has excluded.
 pub fn raw(bytes: &[u8]) -> &RawDocument {
     RawDocument::from_bytes(bytes).expect("validated when it was read")
+}
+
+#[cfg(test)]
+mod tests {
+    use backfire_wire::{Frame, OpMsgEncoder};
+
+    use super::*;
+    use crate::commands::idl::whole_number;
+
+    /// A request whose fields have these names.
+    fn request<'a>(names: impl IntoIterator<Item = &'a str>) -> Request {
+        let mut body = vec![0; 4];
+        for (value, name) in names.into_iter().enumerate() {
+            body.extend([&[scan::kind::INT], name.as_bytes(), &[0], &(value as i32).to_le_bytes()].concat());
+        }
+        body.push(0);
+        let length_bytes = body.len() as i32;
+        body[..4].copy_from_slice(&length_bytes.to_le_bytes());
+        let bytes = OpMsgEncoder::new(MessageFlags(0), 0).body(&body).finish(1, 0, false);
+        let frame = Frame::from_whole(bytes.into()).expect("a frame");
+        Request::from_msg(RequestId(1), OpMsg::parse(&frame).expect("a message"))
+    }
+
+    #[test]
+    fn a_name_given_twice_is_found_however_many_there_are() {
+        let names: Vec<String> = (0..80).map(|number| format!("field{number}")).collect();
+        for count in [1, 15, 16, 17, 31, 32, 33, 80] {
+            let once = || names[..count].iter().map(String::as_str);
+            assert_eq!(request(once()).name_given_twice(), None, "{count}");
+            for twice in [0, count / 2, count - 1] {
+                let twice = names[twice].as_str();
+                assert_eq!(request(once().chain([twice])).name_given_twice(), Some(twice), "{count}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_told_apart() {
+        // The same length, first, middle and last byte; empty; no ASCII; longer than a byte can count.
+        let long = "x".repeat(256 + 3);
+        let names = ["abcde", "aXcYe", "", "é", &long, "xxx"];
+        let request = request(names);
+        for (value, name) in names.into_iter().enumerate() {
+            assert_eq!(request.get(name).and_then(whole_number), Some(value as i64), "{name}");
+        }
+        for absent in ["abcdf", "a", "xx", "xxxx"] {
+            assert!(request.get(absent).is_none(), "{absent}");
+        }
+        assert_eq!((request.command_name(), request.first().and_then(whole_number)), ("abcde", Some(0)));
+        assert_eq!(request.names().map(name_text).collect::<Vec<_>>(), names[1..]);
+    }
 }

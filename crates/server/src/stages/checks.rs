@@ -1,9 +1,5 @@
 //! Stage *command checks*: what can be refused before anything is done (facts/server.md 1.1 steps 8 to 11).
 
-use std::collections::HashSet;
-
-use smallvec::SmallVec;
-
 use crate::commands::{CommandSpec, PrimaryRule};
 use crate::error::{CommandError, Result};
 use crate::net::Request;
@@ -85,43 +81,18 @@ fn in_transaction(spec: &CommandSpec, profile: &Profile, starts: bool, database:
 /// # Errors
 /// 9 for a field given twice, 72 for fields that clients may not use.
 pub fn generic_fields(request: &Request) -> Result<()> {
-    let mut seen = Names::default();
-    for name in request.names() {
-        if !seen.insert(name) {
-            return Err(CommandError::failed_to_parse(format!(
-                "Parsed command object contains duplicate top level key: {name}"
-            )));
-        }
-        match name {
-            "$maxTimeMS" => {
-                return Err(CommandError::new(72, "no such command option $maxTimeMs; use maxTimeMS instead"));
-            }
-            "maxTimeMSOpOnly" => {
-                return Err(CommandError::new(72, "Can not specify maxTimeMSOpOnly for non internal clients"));
-            }
-            _ => {}
-        }
+    if let Some(name) = request.name_given_twice() {
+        return Err(CommandError::failed_to_parse(format!(
+            "Parsed command object contains duplicate top level key: {name}"
+        )));
+    }
+    if request.get("$maxTimeMS").is_some() {
+        return Err(CommandError::new(72, "no such command option $maxTimeMs; use maxTimeMS instead"));
+    }
+    if request.get("maxTimeMSOpOnly").is_some() {
+        return Err(CommandError::new(72, "Can not specify maxTimeMSOpOnly for non internal clients"));
     }
     Ok(())
-}
-
-/// The names seen so far. A command has a handful of fields, which are quickly compared; of more, a table is kept.
-#[derive(Default)]
-struct Names<'a> {
-    few: SmallVec<[&'a str; 16]>,
-    many: HashSet<&'a str>,
-}
-
-impl<'a> Names<'a> {
-    /// Adds a name; false when it was there.
-    fn insert(&mut self, name: &'a str) -> bool {
-        if self.few.len() < self.few.inline_size() {
-            let new = !self.few.contains(&name);
-            self.few.push(name);
-            return new;
-        }
-        !self.few.contains(&name) && self.many.insert(name)
-    }
 }
 
 /// Whether this node, in its present state, runs the command.
@@ -155,16 +126,6 @@ fn secondary_ok(request: &Request) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_name_is_new_once_however_many_there_are() {
-        let names: Vec<String> = (0..40).map(|number| format!("field{number}")).collect();
-        for count in [1, 16, 17, 40] {
-            let mut seen = Names::default();
-            assert!(names[..count].iter().all(|name| seen.insert(name)), "{count}");
-            assert!(names[..count].iter().all(|name| !seen.insert(name)), "{count}");
-        }
-    }
 
     #[test]
     fn database_names_are_checked() {

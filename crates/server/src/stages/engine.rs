@@ -164,8 +164,7 @@ async fn over(entered: &Entered) {
 /// # Errors
 /// Those of an interrupt.
 pub async fn stall_interruptibly(op: &Op, ns: &Namespace) -> Result<()> {
-    let point = op.shared.fail_points.get(STALL_INTERRUPTIBLE);
-    if let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) {
+    if let Some(entered) = op.shared.passes_if(STALL_INTERRUPTIBLE, |data| concerns(data, op, ns)) {
         let note = op.note_wait(Wait::InterruptibleStall);
         op.view().msg = Some(STALL_INTERRUPTIBLE);
         let waited = op.wait(over(&entered)).await;
@@ -179,8 +178,7 @@ pub async fn stall_interruptibly(op: &Op, ns: &Namespace) -> Result<()> {
 /// `stallInEngine`: the transaction has written and not committed, and nothing is looked at until the stall is over.
 /// What is stalled here commits afterwards: a write that has its locks is not asked again (facts/server.md 7.2).
 async fn stall(op: &Op, ns: &Namespace) {
-    let point = op.shared.fail_points.get(STALL_IN_ENGINE);
-    if let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) {
+    if let Some(entered) = op.shared.passes_if(STALL_IN_ENGINE, |data| concerns(data, op, ns)) {
         let note = op.note_wait(Wait::EngineStall);
         op.view().msg = Some(STALL_IN_ENGINE);
         op.wait_uninterruptibly(over(&entered)).await;
@@ -196,8 +194,9 @@ fn is_retry_history(ns: &Namespace) -> bool {
 
 /// `slowEngine`: the work of a write takes time.
 async fn take_time(op: &Op, ns: &Namespace) {
-    let point = op.shared.fail_points.get(SLOW_ENGINE);
-    let Some(entered) = point.enter(op.shared.rng(), |data| concerns(data, op, ns)) else { return };
+    let Some(entered) = op.shared.passes_if(SLOW_ENGINE, |data| concerns(data, op, ns)) else {
+        return;
+    };
     let mean_ms = entered.data.get("meanMS").and_then(|mean| View::from(mean).number()).map_or(0.0, Number::to_f64);
     let takes_ms = match entered.data.get_str("distribution") {
         // The inverse of the distribution function, at a random place.

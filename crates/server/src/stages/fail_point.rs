@@ -27,7 +27,7 @@ pub async fn before_command(
     facts: &mut Facts,
 ) -> Result<(), Failed> {
     // What follows is asked of every command; what a fail point would compare is made only for one that is on.
-    if !op.shared.fail_points.get(FAIL_COMMAND).is_armed() {
+    if !op.shared.fail_points.is_armed(FAIL_COMMAND) {
         return Ok(());
     }
     let namespace = invocation.namespace();
@@ -58,7 +58,7 @@ pub async fn before_command(
 
 /// Evaluates `failCommand` in place of the wait for the write concern.
 pub fn write_concern_error(op: &Op, spec: &'static CommandSpec, facts: &mut Facts) -> Option<Document> {
-    if !op.shared.fail_points.get(FAIL_COMMAND).is_armed() {
+    if !op.shared.fail_points.is_armed(FAIL_COMMAND) {
         return None;
     }
     let namespace = op.view().ns.clone();
@@ -77,8 +77,7 @@ fn enter(
     app_name: Option<String>,
     place: Place,
 ) -> Option<Entered> {
-    let point = op.shared.fail_points.get(FAIL_COMMAND);
-    point.enter(op.shared.rng(), |data| {
+    op.shared.passes_if(FAIL_COMMAND, |data| {
         let victim = Victim {
             names: spec.names,
             namespace,
@@ -105,8 +104,9 @@ async fn hold(op: &Op, latch: &'static str, wait: Wait, time: Duration) -> Resul
 /// # Errors
 /// Those of an interrupt.
 pub async fn command_begins(op: &Op, spec: &CommandSpec) -> Result<(), Failed> {
-    let point = op.shared.fail_points.get(SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS);
-    if let Some(entered) = point.enter(op.shared.rng(), |data| names_command(data, spec)) {
+    if let Some(entered) =
+        op.shared.passes_if(SLEEP_MILLIS_AFTER_COMMAND_EXECUTION_BEGINS, |data| names_command(data, spec))
+    {
         let millis =
             entered.data.get("millis").and_then(Bson::as_i64).or(entered.data.get_i32("millis").ok().map(i64::from));
         let time = Duration::from_millis(millis.unwrap_or(0).max(0) as u64);
@@ -120,8 +120,7 @@ pub async fn command_begins(op: &Op, spec: &CommandSpec) -> Result<(), Failed> {
 /// # Errors
 /// Those of an interrupt.
 pub async fn after_command(op: &Op, spec: &CommandSpec, database: &str) -> Result<(), Failed> {
-    let point = op.shared.fail_points.get(WAIT_AFTER_COMMAND_FINISHES_EXECUTION);
-    let entered = point.enter(op.shared.rng(), |data| {
+    let entered = op.shared.passes_if(WAIT_AFTER_COMMAND_FINISHES_EXECUTION, |data| {
         let ns = data.get_str("ns").unwrap_or_default();
         let wanted = ns.is_empty() || ns == op.view().ns || ns.split('.').next() == Some(database) && !ns.contains('.');
         let any_command = !data.contains_key("commands");
@@ -138,7 +137,7 @@ pub async fn after_command(op: &Op, spec: &CommandSpec, database: &str) -> Resul
 /// `loseReply {commands, appName}`: the command has run, and its client will not hear of it.
 pub fn lose_reply(op: &Op, spec: &CommandSpec) {
     let app_name = op.connection.app_name();
-    let entered = op.shared.fail_points.get(LOSE_REPLY).enter(op.shared.rng(), |data| {
+    let entered = op.shared.passes_if(LOSE_REPLY, |data| {
         let of_app = data.get_str("appName").map_or(true, |wanted| Some(wanted) == app_name.as_deref());
         of_app && names_command(data, spec)
     });

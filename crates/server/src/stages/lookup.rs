@@ -3,6 +3,7 @@
 use crate::commands::CommandSpec;
 use crate::error::{CommandError, Result};
 use crate::net::Request;
+use crate::net::request::name_text;
 use crate::ops::Op;
 
 /// Finds the command.
@@ -23,7 +24,11 @@ pub fn command(op: &Op, request: &Request) -> Result<&'static CommandSpec> {
 /// 40415, or what the command says itself of a field that it does not know.
 pub fn fields(op: &Op, spec: &CommandSpec, request: &Request) -> Result<()> {
     let (profile, name) = (op.shared.profile, spec.name());
-    match request.names().skip(1).find(|field| profile.lacks_field(name, field)) {
+    // Of nearly every command there is nothing to refuse, and then its own fields need not be looked through.
+    if !profile.fields_lacking(name).any(|field| request.get(field).is_some()) {
+        return Ok(());
+    }
+    match request.names().map(name_text).find(|field| profile.lacks_field(name, field)) {
         Some(field) => Err((spec.unknown_field)(request, profile, name, field)),
         None => Ok(()),
     }

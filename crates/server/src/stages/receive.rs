@@ -68,7 +68,7 @@ pub fn observe_arrival(op: &Op, spec: &CommandSpec, request: &Request) {
 /// The collection that the command names; of a `bulkWrite` over several, the first.
 fn namespace(request: &Request) -> String {
     let database = request.database().unwrap_or_default();
-    if let Some(View::String(collection)) = request.get(request.command_name()) {
+    if let Some(View::String(collection)) = request.first() {
         return format!("{database}.{collection}");
     }
     let in_sequence = request.sequence("nsInfo").and_then(|sequence| sequence.iter().next());

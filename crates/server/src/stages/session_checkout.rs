@@ -44,11 +44,10 @@ pub async fn check_out(
 
 /// `stallInSessionCheckout`: nobody gets a session.
 async fn stall(op: &Op) -> Result<()> {
-    let point = op.shared.fail_points.get(STALL_IN_SESSION_CHECKOUT);
     let concerns = |data: &Document| {
         data.get_str("appName").map_or(true, |wanted| Some(wanted) == op.connection.app_name().as_deref())
     };
-    if let Some(entered) = point.enter(op.shared.rng(), concerns) {
+    if let Some(entered) = op.shared.passes_if(STALL_IN_SESSION_CHECKOUT, concerns) {
         let note = op.note_wait(Wait::Session);
         op.wait(entered.until_changed()).await?;
         note.over();

@@ -123,9 +123,16 @@ pub struct Globals {
     pub cluster_time: Option<Timestamp>,
     /// Collation of comparisons.
     pub collation: Option<Collation>,
-    random: Arc<Mutex<ChaCha8Rng>>,
+    random: Arc<Random>,
     /// The regular expressions used last, compiled.
     regexes: Mutex<Vec<Arc<Regex>>>,
+}
+
+/// What `$rand` and `$sample` draw from. Few commands do, so the generator is made when it is asked for the first time.
+#[derive(Debug)]
+struct Random {
+    seed: u64,
+    generator: Mutex<Option<Box<ChaCha8Rng>>>,
 }
 
 /// How many compiled regular expressions are kept.
@@ -138,7 +145,7 @@ impl Globals {
             now,
             cluster_time,
             collation,
-            random: Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed))),
+            random: Arc::new(Random { seed, generator: Mutex::default() }),
             regexes: Mutex::default(),
         }
     }
@@ -176,7 +183,9 @@ impl Globals {
     pub fn random(&self) -> f64 {
         use rand_chacha::rand_core::Rng;
         // 53 random bits
-        (self.random.lock().next_u64() >> 11) as f64 / (1_u64 << 53) as f64
+        let mut generator = self.random.generator.lock();
+        let generator = generator.get_or_insert_with(|| Box::new(ChaCha8Rng::seed_from_u64(self.random.seed)));
+        (generator.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
     }
 }
 

@@ -19,6 +19,7 @@ use crate::counters::bump;
 use crate::cursors::from_list;
 use crate::error::{Result, fail};
 use crate::net::Request;
+use crate::net::request::name_text;
 use crate::ops::Op;
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
@@ -82,10 +83,9 @@ fn parse(request: &Request, shared: &Arc<Shared>) -> Result<Box<dyn Invocation>>
             return fail(73, format!("collection name has invalid type {found}"));
         }
     };
-    for (name, _) in request.document().iter().skip(1).filter_map(std::result::Result::ok) {
-        if !FIELDS.contains(&name.as_str()) && !idl::is_generic(name.as_str()) {
-            return fail(9, format!("unrecognized field '{name}'"));
-        }
+    let is_known = |name: &&[u8]| idl::is_one_of(name, FIELDS) || idl::is_generic(name);
+    if let Some(name) = request.names().find(|name| !is_known(name)) {
+        return fail(9, format!("unrecognized field '{}'", name_text(name)));
     }
     let mut stages: Vec<Bson> = match request.get("pipeline") {
         Some(View::Array(stages)) => stages.iter().map(View::to_bson).collect::<Result<_>>()?,

@@ -17,6 +17,7 @@ use crate::cursors::Tails;
 use crate::error::{CommandError, Result};
 use crate::failpoints::table::WAIT_IN_FIND_BEFORE_MAKING_BATCH;
 use crate::net::Request;
+use crate::net::request::name_text;
 use crate::ops::{Op, OpKind};
 use crate::pipeline::Failed;
 use crate::plan::{Hint, Scan};
@@ -172,7 +173,6 @@ fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
         "singleBatch",
         "noCursorTimeout",
         "collation",
-        "let",
         "allowDiskUse",
         "allowPartialResults",
         "oplogReplay",
@@ -186,13 +186,14 @@ fn check_fields(request: &Request, profile: &Profile) -> Result<()> {
         "tailable",
         "awaitData",
     ];
-    for name in request.names().skip(1) {
-        let too_new = name == "let" && !profile.let_in_commands;
-        if too_new || (!KNOWN.contains(&name) && !idl::is_generic(name)) {
-            return Err(unrecognized(request, name));
-        }
+    let is_known = |name: &[u8]| match name {
+        b"let" => profile.let_in_commands,
+        _ => idl::is_one_of(name, KNOWN) || idl::is_generic(name),
+    };
+    match request.names().find(|name| !is_known(name)) {
+        Some(name) => Err(unrecognized(request, name_text(name))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 fn unrecognized(request: &Request, field: &str) -> CommandError {
