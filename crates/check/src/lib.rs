@@ -123,46 +123,60 @@ const NAMES_MAX: usize = 6;
 
 /// What is said in the same words of the same place for several listeners is said once, of all of them: `a, b: ...`.
 fn merge(findings: &mut Vec<Finding>) {
-    // The first of each group, and all of it in their order.
-    let mut groups: Vec<Vec<usize>> = Vec::new();
-    let mut known = HashMap::new();
-    for (at, finding) in findings.iter().enumerate() {
-        let same = finding.place.as_ref().zip(finding.message.split_once(": "));
-        let group = match same {
-            Some((place, (_, text))) => {
-                let range = place.range();
-                let key = (finding.rule, place.path(), range.start, range.end, finding.about.as_str(), text);
-                *known.entry(key).or_insert(groups.len())
-            }
-            None => groups.len(),
-        };
-        match groups.get_mut(group) {
-            Some(group) => group.push(at),
-            None => groups.push(vec![at]),
+    // The first of each group has the message of all of it; the others have none.
+    let mut messages: Vec<Option<String>> = vec![None; findings.len()];
+    for group in alike(findings) {
+        if let [first, ..] = group.as_slice() {
+            messages[*first] = Some(joint_message(findings, &group));
         }
     }
-    drop(known);
-    let message = |group: &[usize]| {
-        let parts = |at: &usize| findings[*at].message.split_once(": ");
-        let (_, text) = group.first().and_then(parts)?;
-        let more = group.len().saturating_sub(NAMES_MAX);
-        let all: Vec<&str> = group.iter().take(NAMES_MAX).filter_map(parts).map(|(name, _)| name).collect();
-        let all = all.join(", ");
-        Some(if more > 0 { format!("{all} and {more} more: {text}") } else { format!("{all}: {text}") })
-    };
-    let messages: Vec<Option<String>> =
-        groups.iter().map(|group| if group.len() > 1 { message(group) } else { None }).collect();
-    let mut kept =
-        groups.iter().zip(messages).filter_map(|(group, message)| Some((*group.first()?, message))).peekable();
-    let mut at = 0;
+    let mut messages = messages.into_iter();
     findings.retain_mut(|finding| {
-        let own = kept.next_if(|(first, _)| *first == at);
-        at += 1;
-        if let Some((_, Some(message))) = &own {
-            finding.message.clone_from(message);
-        }
-        own.is_some()
+        let message = messages.next().flatten();
+        let is_kept = message.is_some();
+        finding.message = message.unwrap_or_default();
+        is_kept
     });
+}
+
+/// Which findings say the same of the same place but for the listener's name that the message begins with: groups of indices,
+/// each in order.
+fn alike(findings: &[Finding]) -> Vec<Vec<usize>> {
+    let mut groups: Vec<Vec<usize>> = Vec::new();
+    let mut group_of = HashMap::new();
+    for (at, finding) in findings.iter().enumerate() {
+        let new = groups.len();
+        let group = match (&finding.place, finding.message.split_once(": ")) {
+            (Some(place), Some((_, text))) => {
+                let range = place.range();
+                let key = (finding.rule, place.path(), range.start, range.end, finding.about.as_str(), text);
+                *group_of.entry(key).or_insert(new)
+            }
+            _ => new,
+        };
+        if group == new {
+            groups.push(Vec::new());
+        }
+        groups[group].push(at);
+    }
+    groups
+}
+
+/// One message for all findings of a group; that of a finding alone stays as it is.
+fn joint_message(findings: &[Finding], group: &[usize]) -> String {
+    let messages = || group.iter().map(|at| findings[*at].message.as_str());
+    let named = || messages().filter_map(|message| message.split_once(": "));
+    match named().next() {
+        Some((_, text)) if group.len() > 1 => {
+            let names: Vec<&str> = named().map(|(name, _)| name).take(NAMES_MAX).collect();
+            let names = names.join(", ");
+            match group.len().saturating_sub(NAMES_MAX) {
+                0 => format!("{names}: {text}"),
+                more => format!("{names} and {more} more: {text}"),
+            }
+        }
+        _ => messages().collect(),
+    }
 }
 
 /// The scenario of each listener of what is asked: service, listener, and the scenario or why there is none.

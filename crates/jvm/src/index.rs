@@ -175,7 +175,9 @@ impl<'s> World<'s> {
         let late =
             self.bodies[file as usize].get_or_init(|| (0..self.tree(file).left_out).map(|_| OnceCell::new()).collect());
         let read = || {
-            let (expr, problems) = crate::java::read_body(self.file(file).text, *left);
+            let file = self.file(file);
+            let read = if file.kotlin { crate::kotlin::read_body } else { crate::java::read_body };
+            let (expr, problems) = read(file.text, *left);
             LateBody { expr, problems }
         };
         &late[left.number as usize].get_or_init(read).expr

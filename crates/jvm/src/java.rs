@@ -345,7 +345,7 @@ impl<'a> Reader<'a> {
         // The default of an annotation's element is kept as its body.
         let body = field(node, "body").or_else(|| field(node, "value"));
         let body = body.map(|body| match body.kind() {
-            "block" => match self.left_out(range(body)) {
+            "block" => match self.left_out(range(body), body.start_byte()) {
                 Some(left) => Body::Left(left),
                 None => Body::Read(self.block(body)),
             },
@@ -363,13 +363,6 @@ impl<'a> Reader<'a> {
             suspend: false,
             name_at: range(name),
         })
-    }
-
-    /// A body that was left out of the parsed text.
-    fn left_out(&mut self, at: Range) -> Option<LeftOut> {
-        self.left.binary_search(&at).ok()?;
-        self.left_found += 1;
-        Some(LeftOut { number: self.left_found - 1, at, depth: self.depth })
     }
 
     fn constructor(&mut self, node: Node<'_>) -> Option<Constructor<'a>> {

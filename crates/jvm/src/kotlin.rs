@@ -8,31 +8,81 @@ use std::borrow::Cow;
 
 use tree_sitter::Node;
 
+use crate::kotlin_outline;
+use crate::outline;
 use crate::scan::{Token, Tokens};
 use crate::span::Range;
-use crate::syntax::{Reader, child_of_kind, field, kids, named, number, other, parse, range, unescape};
+use crate::syntax::{Reader, child_of_kind, field, kids, named, number, other, parse, parse_from, range, unescape};
 use crate::tree::*;
 
 /// Reads a Kotlin file. Never fails: what cannot be read is a problem of the tree.
 pub(crate) fn read(text: &str) -> Tree<'_> {
     let (readable, delegates) = readable(text);
-    let mut reader = Kotlin { reader: Reader::new(text), generic_calls: Vec::new(), delegates };
+    match kotlin_outline::bodies(text) {
+        Some(bodies) if !bodies.is_empty() => {
+            read_without(text, &readable, &delegates, bodies).unwrap_or_else(|| read_whole(text, &readable, delegates))
+        }
+        _ => read_whole(text, &readable, delegates),
+    }
+}
+
+fn read_whole<'a>(text: &'a str, readable: &str, delegates: Vec<Delegate>) -> Tree<'a> {
+    let mut reader = Kotlin::new(text, delegates);
     let mut tree = Tree::default();
-    match parse(&readable, &tree_sitter_kotlin_ng::LANGUAGE.into(), &[]) {
+    match parse(readable, &tree_sitter_kotlin_ng::LANGUAGE.into(), &[]) {
         Some(parsed) => {
             reader.file(parsed.root_node(), &mut tree);
-            reader.reader.note_errors(parsed.root_node());
+            reader.note_errors(parsed.root_node());
         }
         None => reader.reader.problem(Range::default(), "too hard to parse: this file is not read".to_owned()),
     }
-    // A missing name of an extension function is the grammar's gap, not the file's fault.
-    let text_at = |at: Range| text.get(at.start as usize..at.end as usize).unwrap_or_default();
-    reader.reader.problems.retain(|(at, what)| !(text_at(*at).is_empty() && what.contains("identifier is missing")));
     tree.problems = reader.reader.problems;
     tree
 }
 
+/// Reads a file without the inside of these bodies. `None`: the rest is not understood, or something else had those braces.
+fn read_without<'a>(text: &'a str, readable: &str, delegates: &[Delegate], bodies: Vec<Range>) -> Option<Tree<'a>> {
+    let rest = outline::rest(&bodies, &[], u32::try_from(text.len()).ok()?);
+    let parsed = parse(readable, &tree_sitter_kotlin_ng::LANGUAGE.into(), &rest)?;
+    let mut reader = Kotlin::new(text, delegates.to_vec());
+    reader.note_errors(parsed.root_node());
+    if !reader.reader.problems.is_empty() {
+        return None;
+    }
+    reader.reader.left = bodies;
+    let mut tree = Tree::default();
+    reader.file(parsed.root_node(), &mut tree);
+    let reader = reader.reader;
+    tree.left_out = u32::try_from(reader.left.len()).ok()?;
+    tree.problems = reader.problems;
+    (reader.left.len() == reader.left_found as usize).then_some(tree)
+}
+
+/// Reads a body that was left out, and says what is wrong with it.
+pub(crate) fn read_body(text: &str, body: LeftOut) -> (Expr<'_>, Vec<(Range, String)>) {
+    let part = Range { start: body.from, end: body.at.end };
+    let base = part.start as usize;
+    let (readable, mut delegates) = readable(text.get(base..part.end as usize).unwrap_or_default());
+    for delegate in &mut delegates {
+        (delegate.by, delegate.from, delegate.to) = (delegate.by + base, delegate.from + base, delegate.to + base);
+    }
+    let mut reader = Kotlin::new(text, delegates);
+    reader.reader.depth = body.depth;
+    let Some(parsed) = parse_from(&readable, base, &tree_sitter_kotlin_ng::LANGUAGE.into(), &[part]) else {
+        reader.reader.problem(body.at, "too hard to parse: this function is not read".to_owned());
+        return (other(body.at), reader.reader.problems);
+    };
+    let root = parsed.root_node();
+    let function = child_of_kind(root, "function_declaration").and_then(|it| child_of_kind(it, "function_body"));
+    let block = function.and_then(|it| child_of_kind(it, "block"));
+    // Where the block itself is broken, its statements are the root's.
+    let expr = reader.block(block.unwrap_or(root));
+    reader.note_errors(root);
+    (expr, reader.reader.problems)
+}
+
 /// What stands behind `by` in the head of a class, and where the `by` is.
+#[derive(Clone)]
 struct Delegate {
     by: usize,
     from: usize,
@@ -134,6 +184,20 @@ impl Modifiers<'_> {
 }
 
 impl<'a> Kotlin<'a> {
+    fn new(text: &'a str, delegates: Vec<Delegate>) -> Self {
+        Self { reader: Reader::new(text), generic_calls: Vec::new(), delegates }
+    }
+
+    /// Notes the regions that the grammar could not read.
+    fn note_errors(&mut self, root: Node<'_>) {
+        self.reader.note_errors(root);
+        // A missing name of an extension function is the grammar's gap, not the file's fault.
+        let text = self.reader.text;
+        let text_at = |at: Range| text.get(at.start as usize..at.end as usize).unwrap_or_default();
+        let is_gap = |at: Range, what: &str| text_at(at).is_empty() && what.contains("identifier is missing");
+        self.reader.problems.retain(|(at, what)| !is_gap(*at, what));
+    }
+
     fn text(&self, node: Node<'_>) -> &'a str {
         self.reader.text(node).trim_matches('`')
     }
@@ -496,13 +560,22 @@ impl<'a> Kotlin<'a> {
             receiver,
             params,
             ret,
-            body: body.map(|body| Body::Read(self.body(body))),
+            body: body.map(|body| self.function_body(node, body)),
             is_expression,
             is_static: modifiers.annotations.iter().any(|it| it.name == "JvmStatic"),
             suspend: modifiers.has("suspend"),
             annotations: modifiers.annotations,
             name_at,
         })
+    }
+
+    /// The body of a function, which may have been left out of the parsed text.
+    fn function_body(&mut self, function: Node<'_>, body: Node<'_>) -> Body<'a> {
+        let from = child_of_kind(function, "fun").map_or(function.start_byte(), |word| word.start_byte());
+        match self.reader.left_out(range(body), from) {
+            Some(left) => Body::Left(left),
+            None => Body::Read(self.body(body)),
+        }
     }
 
     fn body(&mut self, body: Node<'_>) -> Expr<'a> {
@@ -1077,5 +1150,66 @@ fn operator(text: &str) -> Op {
         ">=" => Op::Ge,
         "?:" => Op::Elvis,
         _ => Op::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAMPLES: [&str; 2] =
+        [include_str!("../tests/it/samples/orders-kotlin.txt"), include_str!("../tests/it/samples/billing-mixed.txt")];
+
+    /// Whether reading in parts gives what reading the whole gives; says how many bodies were read later.
+    fn check(text: &str) -> u32 {
+        let (readable, delegates) = readable(text);
+        let whole = read_whole(text, &readable, delegates);
+        let mut parts = read(text);
+        let left_out = std::mem::take(&mut parts.left_out);
+        let mut open: Vec<&mut Class<'_>> = parts.classes.iter_mut().collect();
+        let mut methods: Vec<&mut Method<'_>> = parts.functions.iter_mut().collect();
+        while let Some(class) = open.pop() {
+            methods.extend(&mut class.methods);
+            open.extend(&mut class.nested);
+        }
+        for body in methods.into_iter().flat_map(|method| &mut method.body) {
+            if let Body::Left(left) = *body {
+                let (expr, problems) = read_body(text, left);
+                assert!(problems.is_empty(), "{problems:?}");
+                *body = Body::Read(expr);
+            }
+        }
+        assert_eq!(format!("{parts:#?}"), format!("{whole:#?}"));
+        left_out
+    }
+
+    #[test]
+    fn a_file_that_is_read_in_parts_is_the_same() {
+        let heads = [
+            "fun a()",
+            "@A(b = [\"{\"]) override suspend fun <T : C<T>> a(b: T, c: (D) -> E = { f(it) }): Map<G, List<H?>>?",
+            "private fun B.a(vararg b: Int)",
+            "fun <T> List<T>.a(): (T) -> Unit",
+            "fun `a b`(c: D) // }\n",
+            "internal inline fun a(crossinline b: () -> Unit) where C : D",
+        ];
+        let body = "{ class X(y: Y) : Z by y { val w = 1 }\n val e = object : F { override fun g() { h(\"${i(\"x\")} $j\") } }\n \
+                    k.l<M>(1)\n if (n) { return o } else { p { q -> r(q, '}') } }\n throw s }";
+        let mut left_out = 0;
+        for head in heads {
+            left_out += check(&format!(
+                "package p\n{head} {body}\nclass K(val l: L) : M(l), N by l {{ val f = 1\n {head} {body}\n init {body}\n \
+                 companion object {{ {head} {body} }}\n class O {{ {head} {body} }}\n {head} {body} }}\n"
+            ));
+            left_out +=
+                check(&format!("enum class K {{ A, B; {head} {body} }}\ninterface I {{ {head}\n {head} {body} }}\n"));
+            check(&format!(
+                "object K {{ val l by lazy {body}\n val m get() {body}\n {head} {body} }}\nval n = run {body}\n"
+            ));
+        }
+        assert!(left_out > 5, "{left_out}");
+        let files = SAMPLES.iter().flat_map(|sample| sample.split("\n=="));
+        let files = files.filter_map(|part| part.split_once('\n')).filter(|(name, _)| name.contains(".kt"));
+        assert!(files.map(|(_, text)| check(text)).sum::<u32>() > 0);
     }
 }

@@ -34,6 +34,7 @@ mod header;
 mod index;
 mod java;
 mod kotlin;
+mod kotlin_outline;
 mod listener;
 mod machine;
 mod mongo;

@@ -11,7 +11,7 @@ use crate::span::Range;
 use crate::tree::{Body, LeftOut, Method};
 
 /// A shorter body is read with its file: that costs less than reading it later.
-const LEFT_BYTES_MIN: usize = 48;
+pub(crate) const LEFT_BYTES_MIN: usize = 48;
 
 /// What of a Java file the grammar need not see.
 #[derive(Debug, Default)]
@@ -27,19 +27,23 @@ pub(crate) struct Outline<'a> {
 impl Outline<'_> {
     /// The rest of the text.
     pub(crate) fn rest(&self, end: u32) -> Vec<Range> {
-        // Of a body the braces stay.
-        let inside = |body: &Range| Range { start: body.start + 1, end: body.end - 1 };
-        let mut gaps: Vec<Range> = self.bodies.iter().map(inside).chain(self.whole.iter().copied()).collect();
-        gaps.sort_unstable();
-        let mut rest = Vec::with_capacity(gaps.len() + 1);
-        let mut start = 0;
-        for gap in gaps {
-            rest.push(Range { start, end: gap.start });
-            start = gap.end;
-        }
-        rest.push(Range { start, end });
-        rest
+        rest(&self.bodies, &self.whole, end)
     }
+}
+
+/// A text that ends there without these bodies, whose braces stay, and without what is left out as a whole.
+pub(crate) fn rest(bodies: &[Range], whole: &[Range], end: u32) -> Vec<Range> {
+    let inside = |body: &Range| Range { start: body.start + 1, end: body.end - 1 };
+    let mut gaps: Vec<Range> = bodies.iter().map(inside).chain(whole.iter().copied()).collect();
+    gaps.sort_unstable();
+    let mut rest = Vec::with_capacity(gaps.len() + 1);
+    let mut start = 0;
+    for gap in gaps {
+        rest.push(Range { start, end: gap.start });
+        start = gap.end;
+    }
+    rest.push(Range { start, end });
+    rest
 }
 
 /// Looks at the methods of top-level and nested classes. `None`: the braces do not match.
@@ -64,7 +68,7 @@ pub(crate) fn outline(text: &str) -> Option<Outline<'_>> {
                     match (header::read(text, begin, start), classes.last()) {
                         (Some(mut method), Some(class)) => {
                             let depth = u32::try_from(classes.len()).ok()?;
-                            method.body = Some(Body::Left(LeftOut { number: 0, at, depth }));
+                            method.body = Some(Body::Left(LeftOut { number: 0, at, from: at.start, depth }));
                             plain.push((*class, method));
                             found.whole.push(Range { start: u32::try_from(begin).ok()?, end: at.end });
                         }
@@ -100,7 +104,7 @@ pub(crate) fn outline(text: &str) -> Option<Outline<'_>> {
 }
 
 /// Goes behind the brace that ends a block; `None`: there is none.
-fn skip_block(tokens: &mut Tokens<'_>) -> Option<()> {
+pub(crate) fn skip_block(tokens: &mut Tokens<'_>) -> Option<()> {
     let mut open = 1_u32;
     for token in tokens.by_ref() {
         match token {

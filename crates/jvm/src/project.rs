@@ -399,7 +399,9 @@ fn is_reported(name: &str) -> bool {
 /// Whether the text of a body that was not read names something that the analysis reports.
 fn may_make_something(world: &World<'_>, file: u32, body: &Body<'_>) -> bool {
     let Body::Left(left) = body else { return true };
-    Tokens::java(world.text(site(file, left.at))).any(|token| matches!(token, Token::Word(name) if is_reported(name)))
+    let text = world.text(site(file, left.at));
+    let mut tokens = if world.file(file).kotlin { Tokens::new(text) } else { Tokens::java(text) };
+    tokens.any(|token| matches!(token, Token::Word(name) if is_reported(name)))
 }
 
 /// Whether code makes something that the analysis reports.

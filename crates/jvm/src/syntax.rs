@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use tree_sitter::{Language, Node, ParseOptions, Parser, Point};
 
 use crate::span::Range;
-use crate::tree::{Expr, ExprKind, Method};
+use crate::tree::{Expr, ExprKind, LeftOut, Method};
 
 /// Deeper parts of a file are not read; a problem says so.
 pub(crate) const DEPTH_MAX: u32 = 400;
@@ -87,6 +87,13 @@ impl<'a> Reader<'a> {
         self.text.get(node.start_byte()..node.end_byte()).unwrap_or_default()
     }
 
+    /// A body that was left out of the parsed text, if this is one; `from`: see [`LeftOut::from`].
+    pub(crate) fn left_out(&mut self, at: Range, from: usize) -> Option<LeftOut> {
+        self.left.binary_search(&at).ok()?;
+        self.left_found += 1;
+        Some(LeftOut { number: self.left_found - 1, at, from: from as u32, depth: self.depth })
+    }
+
     /// Goes one level down, or says that the file is nested too deeply.
     pub(crate) fn deeper<T>(&mut self, node: Node<'_>, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= DEPTH_MAX {
@@ -148,6 +155,11 @@ pub(crate) fn other<'a>(at: Range) -> Expr<'a> {
 
 /// Parses a text, or those parts of it, with a limit on the work; `None` says that the limit was reached.
 pub(crate) fn parse(text: &str, language: &Language, parts: &[Range]) -> Option<tree_sitter::Tree> {
+    parse_from(text, 0, language, parts)
+}
+
+/// The same of a text that begins at a byte of its file: places are those of the file, and so are the parts.
+pub(crate) fn parse_from(text: &str, base: usize, language: &Language, parts: &[Range]) -> Option<tree_sitter::Tree> {
     let mut parser = Parser::new();
     parser.set_language(language).ok()?;
     // Nobody asks for lines and columns of nodes.
@@ -166,7 +178,11 @@ pub(crate) fn parse(text: &str, language: &Language, parts: &[Range]) -> Option<
         if asks > asks_max { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut go_on);
-    parser.parse_with_options(&mut |at, _| text.as_bytes().get(at..).unwrap_or_default(), None, Some(options))
+    parser.parse_with_options(
+        &mut |at, _| at.checked_sub(base).and_then(|at| text.as_bytes().get(at..)).unwrap_or_default(),
+        None,
+        Some(options),
+    )
 }
 
 /// A number as Java and Kotlin write it.

@@ -165,6 +165,8 @@ pub(crate) struct LeftOut {
     pub number: u32,
     /// With its braces.
     pub at: Range,
+    /// Where the text begins that the grammar needs to read it: Kotlin takes braces alone for a lambda.
+    pub from: u32,
     /// How deep it stands.
     pub depth: u32,
 }
