@@ -389,6 +389,29 @@ pub(crate) fn ensure_id(document: &mut Document, make: impl FnOnce() -> bson::oi
     id
 }
 
+/// The bytes of `_id` and an `ObjectId` as an element.
+const ID_ELEMENT_BYTES: usize = 1 + 4 + 12;
+
+/// Encodes a document to be inserted. One without `_id` gets one: it is sent as the first field, as [`ensure_id`] has it, and
+/// added to `document` for the result without moving what is there.
+pub(crate) fn encode_with_id(document: &mut Document, make: impl FnOnce() -> bson::oid::ObjectId) -> Result<Bytes> {
+    let encoded = encode(document)?;
+    if document.contains_key("_id") {
+        return Ok(encoded);
+    }
+    let id = make();
+    document.insert("_id", id);
+    let size = encoded.len() + ID_ELEMENT_BYTES;
+    let size_field = i32::try_from(size)
+        .map_err(|_| DriverError::invalid_argument(format!("a document of {size} bytes cannot be encoded")))?;
+    let mut with_id = Vec::with_capacity(size);
+    with_id.extend(size_field.to_le_bytes());
+    with_id.extend(b"\x07_id\0");
+    with_id.extend(id.bytes());
+    with_id.extend(encoded.iter().skip(4));
+    Ok(with_id.into())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -466,5 +489,18 @@ mod tests {
         let id = ensure_id(&mut document, make);
         assert_eq!(document, doc! {"_id": &id, "a": 1});
         assert_eq!(ensure_id(&mut doc! {"a": 1, "_id": 5}, make), Bson::Int32(5));
+    }
+
+    #[test]
+    fn an_id_is_encoded_in_front_once() {
+        let make = || bson::oid::ObjectId::from_bytes([7; 12]);
+        for given in [doc! {}, doc! {"a": 1, "b": {"c": [1, "x"]}}, doc! {"a": 1, "_id": 5}, doc! {"_id": "x", "a": 1}]
+        {
+            let (mut added, mut expected) = (given.clone(), given.clone());
+            let bytes = encode_with_id(&mut added, make).unwrap();
+            let id = ensure_id(&mut expected, make);
+            assert_eq!(bytes, encode(&expected).unwrap(), "{given}");
+            assert_eq!(added.get("_id"), Some(&id), "{given}");
+        }
     }
 }

@@ -20,7 +20,7 @@ use crate::settings::WriteConcern;
 use crate::topology::Criteria;
 
 use super::batch::{Batch, Limits, Planner, Statement};
-use super::model::{BulkWriteModel, WriteKind, ensure_id};
+use super::model::{BulkWriteModel, WriteKind, encode_with_id};
 use super::result::{BulkWriteResult, Combiner};
 
 /// Before this wire version (4.2) a server ignores an unknown `hint` of an update without saying so.
@@ -68,10 +68,10 @@ impl Bulk {
         let client = call.client.clone();
         let profile = client.settings.profile;
         let encode_one = |(index, model): (usize, &mut BulkWriteModel)| {
-            if let BulkWriteModel::InsertOne { document } = model {
-                ensure_id(document, || client.random.object_id());
-            }
-            let document = model.to_statement()?;
+            let document = match model {
+                BulkWriteModel::InsertOne { document } => encode_with_id(document, || client.random.object_id())?,
+                _ => model.to_statement()?,
+            };
             let kind = match model.kind() {
                 WriteKind::Replace if !profile.replace_is_own_command => WriteKind::Update,
                 kind => kind,

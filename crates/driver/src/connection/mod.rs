@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 use bson::Document;
-use bytes::BytesMut;
+use bytes::{Bytes, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -139,9 +139,18 @@ impl Connection {
 
     /// Receives the reply to the last message, or the next of a stream of replies.
     pub(crate) async fn receive(&mut self, limit: ReadLimit) -> Result<Document> {
+        self.receive_as(limit, |body| backfire_wire::decode(body).map_err(DriverError::protocol)).await
+    }
+
+    /// Receives a reply of which only its coming counts: it is checked and not decoded.
+    pub(crate) async fn receive_unread(&mut self, limit: ReadLimit) -> Result<()> {
+        self.receive_as(limit, |_| Ok(())).await
+    }
+
+    async fn receive_as<T>(&mut self, limit: ReadLimit, decode: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         self.broken = true;
         let reply = match self.read_frame(limit).await {
-            Ok(frame) => self.parse_reply(frame),
+            Ok(frame) => self.parse_reply(frame).and_then(|body| decode(&body)),
             Err(error) => Err(error),
         };
         match reply {
@@ -178,7 +187,8 @@ impl Connection {
         }
     }
 
-    fn parse_reply(&mut self, frame: Frame) -> Result<Document> {
+    /// The reply's document, valid BSON.
+    fn parse_reply(&mut self, frame: Frame) -> Result<Bytes> {
         let frame = if frame.header.op_code == OpCode::Compressed {
             compression::decompress(&frame).map_err(DriverError::protocol)?.0
         } else {
@@ -202,6 +212,6 @@ impl Connection {
         if more_to_come {
             self.awaited = frame.header.request_id;
         }
-        backfire_wire::decode(&bytes).map_err(DriverError::protocol)
+        Ok(bytes)
     }
 }

@@ -174,7 +174,7 @@ impl Attempt<'_> {
         let mut dirty = DirtyUnlessDone(session);
         let result = self.exchange(message, request_id, !sensitive, options.expect_reply).await;
         dirty.0 = None;
-        self.finish(&sending, result)
+        self.finish(sending, result)
     }
 
     fn transaction_number(&self) -> Option<backfire_model::TxnNumber> {
@@ -226,7 +226,7 @@ impl Attempt<'_> {
     }
 
     /// Tells everybody how it went.
-    fn finish(&mut self, sending: &Sending, result: Result<Document>) -> Result<Document> {
+    fn finish(&mut self, sending: Sending, result: Result<Document>) -> Result<Document> {
         let duration = sending.started.elapsed();
         let reply = match result {
             Ok(reply) => reply,
@@ -236,7 +236,7 @@ impl Attempt<'_> {
                 {
                     session.mark_dirty();
                 }
-                self.tell_failed(sending, &error, duration);
+                self.tell_failed(&sending, &error, duration);
                 self.tell_topology(&error, None);
                 return Err(error);
             }
@@ -248,7 +248,7 @@ impl Attempt<'_> {
         if !is_ok(&reply) {
             let error = command_error(reply.clone()).at(self.selected.server.address());
             let error = if self.is_late(error.code()) { error.into_operation_timeout() } else { error };
-            self.tell_failed(sending, &error, duration);
+            self.tell_failed(&sending, &error, duration);
             self.tell_topology(&error, Some(&reply));
             return Err(error);
         }
@@ -256,9 +256,9 @@ impl Attempt<'_> {
         let succeeded = CommandSucceeded {
             request_id: sending.request_id,
             operation_id: sending.operation_id,
-            connection: sending.connection.clone(),
-            database: sending.database.clone(),
-            command_name: sending.command_name.clone(),
+            connection: sending.connection,
+            database: sending.database,
+            command_name: sending.command_name,
             reply: shown,
             duration,
         };

@@ -351,7 +351,10 @@ impl ClientSession {
     /// Learns from a reply: times, and the snapshot that the first read got.
     pub(crate) fn learn(&self, reply: &Document) {
         let mut state = self.0.state.lock();
-        if let Ok(cluster_time) = reply.get_document("$clusterTime") {
+        // The client learns it as well: only an application can see that its session did.
+        if !self.0.implicit
+            && let Ok(cluster_time) = reply.get_document("$clusterTime")
+        {
             advance(&mut state.cluster_time, cluster_time);
         }
         if let Ok(operation_time) = reply.get_timestamp("operationTime") {
@@ -421,8 +424,10 @@ impl ClusterClock {
     /// The newer of the client's and the session's.
     pub(crate) fn newest(&self, session: Option<&ClientSession>) -> Option<Document> {
         let mut newest = self.0.lock().clone();
-        if let Some(other) = session.and_then(ClientSession::cluster_time) {
-            advance(&mut newest, &other);
+        if let Some(session) = session
+            && let Some(other) = &session.0.state.lock().cluster_time
+        {
+            advance(&mut newest, other);
         }
         newest
     }

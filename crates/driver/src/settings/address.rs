@@ -2,23 +2,25 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::error::DriverError;
 
 /// The port of an address that names none.
 pub const DEFAULT_PORT: u16 = 27017;
 
-/// Where a server listens. Host names compare without regard to case, so they are kept in lower case.
+/// Where a server listens. Host names compare without regard to case, so they are kept in lower case. Every event names a
+/// server, so copies share the name.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerAddress {
-    host: String,
+    host: Arc<str>,
     port: u16,
 }
 
 impl ServerAddress {
     /// An address from its parts. `host` is a name or an IP address (IPv6 without brackets).
     pub fn new(host: impl AsRef<str>, port: u16) -> Self {
-        Self { host: host.as_ref().to_ascii_lowercase(), port }
+        Self { host: host.as_ref().to_ascii_lowercase().into(), port }
     }
 
     /// The host, in lower case.

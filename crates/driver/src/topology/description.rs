@@ -111,15 +111,15 @@ impl ServerDescription {
     /// Whether both say the same, measurements aside: then no event is due.
     pub(crate) fn says_the_same(&self, other: &Self) -> bool {
         let error = |description: &Self| description.error.as_ref().map(ToString::to_string);
-        let hello = |description: &Self| HelloReply {
+        let hello = HelloReply {
             // Not about the server's state.
-            last_write_ms: None,
-            connection_id: None,
-            ..description.hello.clone()
+            last_write_ms: other.hello.last_write_ms,
+            connection_id: other.hello.connection_id,
+            ..self.hello.clone()
         };
         self.server_type == other.server_type
             && self.topology_version == other.topology_version
-            && hello(self) == hello(other)
+            && hello == other.hello
             && error(self) == error(other)
     }
 }

@@ -254,7 +254,7 @@ async fn ping(connection: &mut Connection, opener: &Opener, settings: &ClientSet
     let started = Instant::now();
     let body = hello_command(Some(connection.hello()));
     send_hello(connection, opener, settings, body, 0, limit).await?;
-    connection.receive(limit).await?;
+    connection.receive_unread(limit).await?;
     Ok(started.elapsed())
 }
 
