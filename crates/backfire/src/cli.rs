@@ -407,7 +407,7 @@ pub struct Sink {
     /// End when this many records are done (default: go on until stopped; generated records: all of them).
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub records: Option<u64>,
-    /// Serve what is measured to Prometheus at this address.
+    /// Serve what is measured to Prometheus at this address; port 0 takes a free one, and stderr says which.
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub metrics: Option<SocketAddr>,
     /// How to show the result on stdout.

@@ -1,7 +1,7 @@
 //! `backfire sink` as a user meets it, with generated records and a lab server.
 
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -78,19 +78,16 @@ fn what_cannot_run_exits_with_2_and_says_why() {
     }
 }
 
-/// A port that nothing listens on now.
-fn free_port() -> u16 {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("its address").port()
-}
-
 #[test]
 fn it_serves_metrics_and_a_signal_stops_it() {
-    let address = format!("127.0.0.1:{}", free_port());
     // More records than asked for, so that it would go on.
     let arguments =
-        ["--set", "generated.records=50", "--records", "1000000", "--metrics", &address, "--format", "json"];
-    let mut child = sink(&arguments).stdout(Stdio::piped()).spawn().expect("it starts");
+        ["--set", "generated.records=50", "--records", "1000000", "--metrics", "127.0.0.1:0", "--format", "json"];
+    let mut child = sink(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut lines = BufReader::new(child.stderr.take().expect("stderr")).lines().map_while(Result::ok);
+    let address =
+        lines.find_map(|line| Some(line.split_once("metrics at http://")?.1.strip_suffix("/metrics")?.to_owned()));
+    let address = address.expect("it says where");
     let began = Instant::now();
     let text = loop {
         assert!(began.elapsed() < PATIENCE, "no metrics");

@@ -100,6 +100,11 @@ async fn perform(arguments: &Sink) -> Result<(Summary, Duration), String> {
     }
     if let Some(address) = arguments.metrics {
         let (listener, handle) = metrics::listen(address).await?;
+        if !arguments.quiet {
+            // With port 0 nobody knows it otherwise.
+            let address = listener.local_addr().map_err(|error| error.to_string())?;
+            eprintln!("metrics at http://{address}/metrics");
+        }
         tokio::spawn(metrics::serve(listener, handle));
     }
     let (stats, stop) = (sink.stats(), sink.stop_handle());
