@@ -410,9 +410,10 @@ fn a_second_signal_does_not_wait_for_what_cannot_be_interrupted() {
     ask(server.address(), point).expect("a reply");
     let insert = bson::doc! { "insert": "orders", "documents": [{ "a": 1 }], "$db": "test" };
     let mut writing = send(server.address(), insert).expect("connected");
-    until("the write", || {
+    // In the list alone it may still be before its stall, where it does look for interrupts.
+    until("the stall", || {
         let running = ask(server.address(), bson::doc! { "currentOp": 1, "$db": "admin" }).expect("a reply");
-        running.windows(b"orders".len()).any(|window| window == b"orders")
+        running.windows(b"stallInEngine".len()).any(|window| window == b"stallInEngine")
     });
     let id = Pid::from_raw(server.child.id() as i32);
     kill(id, Signal::SIGINT).expect("sent");
