@@ -11,9 +11,11 @@ pub mod frame;
 pub mod op_msg;
 pub mod op_query;
 pub mod scan;
+pub mod with_id;
 
 pub use compression::{CompressError, Compressor};
 pub use decode::decode;
 pub use frame::{Frame, FrameDecoder, FrameError, Header, MAX_MESSAGE_SIZE_BYTES, OpCode};
 pub use op_msg::{MessageFlags, OpMsg, OpMsgEncoder, OpMsgError, Sequence};
 pub use op_query::{OpQuery, OpReply, ReplyFlags};
+pub use with_id::with_id;

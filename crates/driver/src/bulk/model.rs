@@ -3,6 +3,9 @@
 use bson::{Bson, Document, RawDocument, RawDocumentBuf, cstr, doc};
 use bytes::Bytes;
 
+use backfire_wire::scan::kind;
+use backfire_wire::with_id;
+
 use crate::connection::command::encode;
 use crate::error::{DriverError, Result};
 
@@ -389,9 +392,6 @@ pub(crate) fn ensure_id(document: &mut Document, make: impl FnOnce() -> bson::oi
     id
 }
 
-/// The bytes of `_id` and an `ObjectId` as an element.
-const ID_ELEMENT_BYTES: usize = 1 + 4 + 12;
-
 /// Encodes a document to be inserted. One without `_id` gets one: it is sent as the first field, as [`ensure_id`] has it, and
 /// added to `document` for the result without moving what is there.
 pub(crate) fn encode_with_id(document: &mut Document, make: impl FnOnce() -> bson::oid::ObjectId) -> Result<Bytes> {
@@ -401,15 +401,11 @@ pub(crate) fn encode_with_id(document: &mut Document, make: impl FnOnce() -> bso
     }
     let id = make();
     document.insert("_id", id);
-    let size = encoded.len() + ID_ELEMENT_BYTES;
-    let size_field = i32::try_from(size)
-        .map_err(|_| DriverError::invalid_argument(format!("a document of {size} bytes cannot be encoded")))?;
-    let mut with_id = Vec::with_capacity(size);
-    with_id.extend(size_field.to_le_bytes());
-    with_id.extend(b"\x07_id\0");
-    with_id.extend(id.bytes());
-    with_id.extend(encoded.iter().skip(4));
-    Ok(with_id.into())
+    let whole = with_id(&encoded, kind::OBJECT_ID, &id.bytes());
+    let size_bytes = encoded.len();
+    let too_large =
+        || DriverError::invalid_argument(format!("a document of {size_bytes} bytes has no room for an _id"));
+    whole.map(Bytes::from).ok_or_else(too_large)
 }
 
 #[cfg(test)]

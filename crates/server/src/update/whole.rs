@@ -1,6 +1,7 @@
 //! A replacement by its bytes: most have nothing that has to be taken apart.
 
 use backfire_wire::scan::{self, Field, kind};
+use backfire_wire::with_id;
 use bson::RawDocument;
 use bson::oid::ObjectId;
 use bson::raw::RawDocumentBuf;
@@ -50,8 +51,8 @@ pub(super) fn document(
             stored.extend_from_slice(&bytes[end..]);
             stored
         }
-        (Some(given), None) => with_id(bytes, given.kind, given.value),
-        (None, None) => with_id(bytes, kind::OBJECT_ID, &generated?.bytes()),
+        (Some(given), None) => with_id(bytes, given.kind, given.value)?,
+        (None, None) => with_id(bytes, kind::OBJECT_ID, &generated?.bytes())?,
     };
     RawDocumentBuf::from_bytes(stored).ok()
 }
@@ -59,19 +60,6 @@ pub(super) fn document(
 /// The length of an element: type, name, zero, value.
 fn element_len(field: &Field<'_>) -> usize {
     1 + field.name.len() + 1 + field.value.len()
-}
-
-/// The document with an `_id` before its fields.
-fn with_id(document: &[u8], kind: u8, value: &[u8]) -> Vec<u8> {
-    let len = document.len() + 5 + value.len();
-    let mut stored = Vec::with_capacity(len);
-    // A document that is too large is refused after this, by its length.
-    stored.extend_from_slice(&i32::try_from(len).unwrap_or(i32::MAX).to_le_bytes());
-    stored.push(kind);
-    stored.extend_from_slice(b"_id\0");
-    stored.extend_from_slice(value);
-    stored.extend_from_slice(&document[4..]);
-    stored
 }
 
 /// Whether no name in a field begins with a dollar sign, and it is not nested too deeply.
